@@ -8,9 +8,9 @@ use tidegate_connect::remote::{RemoteModel, RemoteStats};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport,
+    DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport,
     Host, LetterPage, LetterQuery, LetterReport, LettersRefused, ModelRefused, ModelReport,
-    Percentiles, RecordCounts, RunState, SentLetters, ShedReport, SlotCounters, SlotReport,
+    Percentiles, RecordCounts, RunState, SentLetters, ShedReport, SlotReport,
     SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;

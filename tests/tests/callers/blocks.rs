@@ -11,7 +11,7 @@ use serde_json::json;
 use tidegate_contract::{CommitLog, CommitPoint};
 use tidegate_flow::{Called, Outdated, Positions, Run, Source, Target, Topology, WorkerParts};
 use tidegate_gateway::access::Access;
-use tidegate_gateway::endpoints::{Counted, Everything};
+use tidegate_gateway::endpoints::{Counted, Everything, Health};
 use tidegate_gateway::front::{Front, FrontOptions};
 use tidegate_gateway::ingest::Ingest;
 use tidegate_gateway::openai::admission::Open;
@@ -132,6 +132,7 @@ impl World {
             ingest: Ingest::new(Vec::new()),
             outputs: Outputs::new(Vec::new(), Vec::new()),
             counted: Counted::default(),
+            health: Health::default(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

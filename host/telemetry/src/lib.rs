@@ -1,4 +1,4 @@
-//! Telemetry: events that log and count at once, meters, latencies, and what a run says of itself.
+//! Telemetry: events that log and count at once, meters, latencies, spans, and what a run says of itself.
 //!
 //! Every room may emit. This crate deliberately knows no file, no network and no terminal: it makes text, and who
 //! called it writes it. It sets up no subscriber either; that is the binary's choice.
@@ -6,6 +6,7 @@
 //! Invariants:
 //! - an event is counted and logged by one call, so that figures and log lines cannot disagree;
 //! - counting never blocks and never fails; the way of a record takes no lock that another worker holds;
+//! - a span that is made is exported, or counted as dropped: whoever makes it never waits;
 //! - metrics are named `tidegate_<noun>_<unit>_total`, and a name never changes its meaning.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -21,6 +22,7 @@ mod plain;
 mod progress;
 mod summary;
 mod works;
+pub mod trace;
 
 pub use edges::{Edges, Sender, Taker};
 pub use format::{count, decimal, milliseconds, size};

@@ -1,0 +1,19 @@
+//! Traces: what became of one record or request, as spans.
+//!
+//! A record's spans follow from where it came from ([`Digest`]) or from what it brought ([`TraceContext`]); nothing of
+//! a trace is kept anywhere. There is no span for each token, and nothing of a prompt or an answer in any of them.
+
+mod context;
+mod ids;
+pub mod names;
+mod open;
+mod sampler;
+mod span;
+mod tracer;
+
+pub use context::{SpanId, TRACEPARENT, TRACESTATE, TraceContext, TraceId, trace_state};
+pub use ids::Digest;
+pub use open::OpenSpan;
+pub use sampler::Sampler;
+pub use span::{MOST_LINKS, Span, SpanKind, Value, at, nanoseconds};
+pub use tracer::{SpanCounts, SpanQueue, Tracer};

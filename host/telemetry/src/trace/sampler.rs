@@ -1,0 +1,65 @@
+//! Which traces are recorded.
+
+use super::context::{TraceContext, TraceId};
+
+/// The random part of a trace id has so many values.
+const RANDOM: u64 = 1 << 56;
+
+/// Records whatever a parent has recorded, and of traces that begin here a part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampler {
+    /// Traces with a random part below it are not recorded: W3C's threshold, so that whoever samples the same part by
+    /// the same rule has the same traces.
+    threshold: u64,
+}
+
+impl Sampler {
+    /// For this part of the traces that begin here, from 0 to 1.
+    pub fn new(part: f64) -> Sampler {
+        let left_out = (1.0 - part.clamp(0.0, 1.0)) * RANDOM as f64;
+        Sampler {
+            // Nothing is lost: the product is at most 2^56.
+            threshold: left_out as u64,
+        }
+    }
+
+    /// Whether a trace that begins here is recorded.
+    #[inline]
+    pub fn takes(&self, trace: TraceId) -> bool {
+        trace.randomness() >= self.threshold
+    }
+
+    /// Whether what comes with this context is recorded.
+    #[inline]
+    pub fn follows(&self, parent: &TraceContext) -> bool {
+        parent.sampled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Digest;
+
+    #[test]
+    fn the_part_that_is_asked_for_is_taken_and_always_the_same() {
+        let traces = || (0..100_000u64).map(|number| Digest::of(&["a"]).with(number).trace());
+        for (part, least, most) in [
+            (0.0, 0, 0),
+            (0.01, 850, 1150),
+            (0.5, 49_000, 51_000),
+            (1.0, 100_000, 100_000),
+        ] {
+            let sampler = Sampler::new(part);
+            let taken = traces().filter(|trace| sampler.takes(*trace)).count();
+            assert!((least..=most).contains(&taken), "{part}: {taken}");
+        }
+        // A larger part has all of a smaller one.
+        let (few, many) = (Sampler::new(0.01), Sampler::new(0.1));
+        assert!(
+            traces()
+                .filter(|trace| few.takes(*trace))
+                .all(|trace| many.takes(trace))
+        );
+    }
+}

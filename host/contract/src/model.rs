@@ -279,6 +279,11 @@ pub trait Reply: Send {
         true
     }
 
+    /// The W3C trace context that a request to another server goes on with, if what is asked is traced. Asked once.
+    fn traceparent(&self) -> Option<String> {
+        None
+    }
+
     /// One of several answers has ended before the others: no piece of it comes after this. That all have ended is said
     /// by [`done`](Reply::done).
     fn choice_ended(&mut self, choice: u32) {
@@ -490,6 +495,11 @@ pub trait Model: Send + Sync {
 
     /// What it is.
     fn facts(&self) -> ModelFacts;
+
+    /// Whether another server makes its answers.
+    fn is_remote(&self) -> bool {
+        false
+    }
 
     /// How often something was loaded in its place: between two equal numbers and digests there was no other.
     fn loads(&self) -> u64 {

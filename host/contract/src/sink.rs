@@ -95,6 +95,11 @@ pub trait Sink: Send {
         false
     }
 
+    /// Whether whoever reads what it writes is told the headers of records: those say where a trace goes on.
+    fn has_headers(&self) -> bool {
+        false
+    }
+
     /// Collects a record. `Err` with [`SinkError::Encode`] turns this record into a dead letter; other errors end the
     /// run.
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError>;

@@ -54,6 +54,8 @@ pub(crate) struct Entry {
     pub fed: u64,
     /// The deadline of its caller that the model was given, where that is the one that counts.
     pub until: Option<Instant>,
+    /// When a model was last asked for it, in this process.
+    pub submitted: Option<Instant>,
     /// When a server that is well put it off for the first time.
     pub put_off: Option<Instant>,
 }

@@ -363,6 +363,7 @@ impl Parts {
             showing: None,
             fed: progress.fed,
             until: None,
+            submitted: None,
             put_off: progress.put_off_ms.and_then(ago),
         };
         let waits = Waits::Entry {
@@ -498,6 +499,7 @@ mod tests {
             showing: None,
             fed: 9,
             until: None,
+            submitted: None,
             put_off: None,
             prompt: "a prompt".into(),
             tokens: Tokens::new(vec![5, 6]),

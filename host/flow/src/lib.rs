@@ -44,6 +44,7 @@ mod showing;
 mod stored;
 mod task;
 mod topology;
+mod traced;
 mod waiting;
 mod worker;
 

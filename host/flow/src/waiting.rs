@@ -449,6 +449,7 @@ mod tests {
             showing: None,
             fed: 0,
             until: None,
+            submitted: None,
             put_off: None,
         }
     }

@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
+use tracing::field::display;
 use tracing::{debug, error, info, trace, warn};
 
 use crate::meters::{Meters, StageMeters};
 use crate::plain::plain;
+use crate::trace::TraceId;
 
 /// Most bytes of a reason in a log line.
 const REASON_BYTES: usize = 4096;
@@ -145,6 +147,8 @@ impl BatchProcessed {
 /// A record ended as a dead letter.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordDead<'a> {
+    /// Its trace, if it is recorded.
+    pub trace: Option<TraceId>,
     /// Name of the stage or sink that gave up; `decode` if the input could not become a record.
     pub stage: &'a str,
     /// Name of the source.
@@ -168,15 +172,16 @@ impl RecordDead<'_> {
         let number = meters.records_dead.get();
         let (source, partition, offset) = (self.source, self.partition, self.offset);
         let reason = &*plain(self.reason, REASON_BYTES);
+        let trace_id = self.trace.map(display);
         if is_logged(number) {
             warn!(
                 stage,
-                source, partition, offset, number, reason, "record is a dead letter"
+                source, partition, offset, number, trace_id, reason, "record is a dead letter"
             );
         } else {
             debug!(
                 stage,
-                source, partition, offset, number, reason, "record is a dead letter"
+                source, partition, offset, number, trace_id, reason, "record is a dead letter"
             );
         }
     }
@@ -185,6 +190,8 @@ impl RecordDead<'_> {
 /// A record that somebody waits for has no answer, of which they are told: it is no dead letter, and counts as dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordUnanswered<'a> {
+    /// Its trace, if it is recorded.
+    pub trace: Option<TraceId>,
     /// Name of the stage that gave up.
     pub stage: &'a str,
     /// Name of the source.
@@ -212,15 +219,16 @@ impl RecordUnanswered<'_> {
         let number = meters.unanswered_elsewhere.get();
         let (source, partition, offset) = (self.source, self.partition, self.offset);
         let reason = &*plain(self.reason, REASON_BYTES);
+        let trace_id = self.trace.map(display);
         if self.elsewhere && is_logged(number) {
             warn!(
                 stage,
-                source, partition, offset, number, reason, "another server has no answer"
+                source, partition, offset, number, trace_id, reason, "another server has no answer"
             );
         } else {
             debug!(
                 stage,
-                source, partition, offset, reason, "record has no answer"
+                source, partition, offset, trace_id, reason, "record has no answer"
             );
         }
     }
@@ -336,6 +344,8 @@ impl ModelAsked {
 /// A model answered, and the record left the stage.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelAnswered<'a> {
+    /// The record's trace, if it is recorded.
+    pub trace: Option<TraceId>,
     /// The stage.
     pub stage: usize,
     /// Tokens of the prompt.
@@ -370,6 +380,7 @@ impl ModelAnswered<'_> {
             queued_ms = self.queued.as_millis() as u64,
             prefill_ms = self.prefill.as_millis() as u64,
             decode_ms = self.decode.as_millis() as u64,
+            trace_id = self.trace.map(display),
             "model answered"
         );
     }
@@ -378,6 +389,8 @@ impl ModelAnswered<'_> {
 /// A request to a model ended without an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelFailed<'a> {
+    /// The record's trace, if it is recorded.
+    pub trace: Option<TraceId>,
     /// The stage.
     pub stage: usize,
     /// Counted from 1.
@@ -405,6 +418,7 @@ impl ModelFailed<'_> {
             attempt = self.attempt,
             again = self.again,
             reason = self.reason,
+            trace_id = self.trace.map(display),
             "model failed"
         );
     }

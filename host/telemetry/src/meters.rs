@@ -9,6 +9,7 @@ use crate::lately::Lately;
 use crate::latency::{LatencyRecorder, merged};
 use crate::metrics::{Exposition, Family, Gauge, Histogram, STAGE_SECONDS, Stretch, table};
 use crate::summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
+use crate::trace::Tracer;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -137,6 +138,7 @@ impl StageMeters {
 #[derive(Debug)]
 pub struct Meters {
     pipeline: String,
+    tracer: Tracer,
     started: Instant,
     /// Read from the sources, those that could not be decoded included.
     pub records_in: Counter,
@@ -185,6 +187,7 @@ impl Meters {
     pub fn new<'a>(pipeline: &str, stages: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             pipeline: pipeline.to_owned(),
+            tracer: Tracer::default(),
             started: Instant::now(),
             records_in: Counter::default(),
             records_out: Counter::default(),
@@ -220,6 +223,17 @@ impl Meters {
     /// What went from whom to whom.
     pub fn edges(&self) -> &Edges {
         &self.edges
+    }
+
+    /// With spans of what is counted.
+    #[must_use]
+    pub fn with_tracer(self, tracer: Tracer) -> Self {
+        Self { tracer, ..self }
+    }
+
+    /// Where spans go.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     /// The stages, in the order of the pipeline file.

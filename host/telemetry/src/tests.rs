@@ -18,6 +18,7 @@ fn run() -> Meters {
     }
     .emit(&meters);
     let dead = RecordDead {
+        trace: None,
         stage: "decode",
         source: "tickets",
         partition: 0,
@@ -44,6 +45,7 @@ fn run() -> Meters {
     meters.add_tokens(80);
     for _ in 0..8 {
         ModelAnswered {
+            trace: None,
             stage: 1,
             prompt_tokens: 20,
             tokens: 10,
@@ -55,6 +57,7 @@ fn run() -> Meters {
         .emit(&meters);
     }
     ModelFailed {
+        trace: None,
         stage: 1,
         attempt: 1,
         again: true,
@@ -62,6 +65,7 @@ fn run() -> Meters {
     }
     .emit(&meters);
     ModelFailed {
+        trace: None,
         stage: 1,
         attempt: 2,
         again: false,
@@ -69,6 +73,7 @@ fn run() -> Meters {
     }
     .emit(&meters);
     RecordDead {
+        trace: None,
         stage: "answer",
         ..dead
     }
@@ -146,6 +151,7 @@ fn a_record_whose_caller_is_told_that_there_is_no_answer_is_dropped() {
     .emit(&meters);
     for elsewhere in [false, true] {
         RecordUnanswered {
+            trace: None,
             stage: "answer",
             source: "chat",
             partition: 0,

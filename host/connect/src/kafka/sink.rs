@@ -124,6 +124,10 @@ impl KafkaSink {
 }
 
 impl Sink for KafkaSink {
+    fn has_headers(&self) -> bool {
+        true
+    }
+
     fn settles_late(&self) -> bool {
         true
     }

@@ -12,6 +12,7 @@ use tidegate_contract::{
 };
 use tidegate_record::{BatchView, Origin, RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordUnanswered, RecordsWritten};
+use tidegate_telemetry::trace::TraceId;
 use tidegate_telemetry::{LatencyRecorder, Meters};
 
 use crate::counts::Counts;
@@ -19,6 +20,7 @@ use crate::error::FlowError;
 use crate::hearing::{At, Hearing};
 use crate::refused::Refused;
 use crate::topology::Topology;
+use crate::traced::Traces;
 
 /// Output that waits for a cut, bytes; more forces one.
 const MAX_PENDING: usize = 8 << 20;
@@ -31,6 +33,8 @@ pub(crate) struct Output {
     /// One for each sink: records written since the last flush that the sink may refuse when it is flushed.
     pub unsettled: Vec<u64>,
     pub meters: Arc<Meters>,
+    /// Spans of what becomes of records.
+    pub traces: Traces,
     pub latency: LatencyRecorder,
     /// What became of records since it was last taken: of the task that has its turn.
     pub counts: Counts,
@@ -65,6 +69,7 @@ impl Output {
     ) -> Output {
         Output {
             hearing: Hearing::new(&topology),
+            traces: Traces::new(topology.clone(), meters.tracer().clone()),
             topology,
             unsettled: vec![0; sinks.len()],
             sinks,
@@ -104,7 +109,19 @@ impl Output {
                 let answer = self.hearing.brought(&record, sink);
                 callers.brings(record.id().into(), answer);
             }
-            match self.sinks[sink].write(record.public()) {
+            let has_headers = self.sinks[sink].has_headers();
+            let sending = (self.traces).sends(sink, answers.is_some(), has_headers, &record);
+            let result = match sending {
+                None => self.sinks[sink].write(record.public()),
+                Some((span, named)) => {
+                    let began = Instant::now();
+                    let named = named.as_ref().and_then(|named| named.view().get(0));
+                    let result = self.sinks[sink].write(named.unwrap_or(record).public());
+                    self.traces.sent(span, began, result.is_ok());
+                    result
+                }
+            };
+            match result {
                 Ok(()) => {
                     written += 1;
                     if called.is_some() {
@@ -190,7 +207,9 @@ impl Output {
             // Who asked is told, and asks otherwise or again: nobody would look for it among the dead letters, which
             // whoever asks could fill.
             self.counts.dropped += 1;
+            let trace = self.traces.dead(record, stage, false, death.attempts);
             RecordUnanswered {
+                trace,
                 stage,
                 source: source_name(&topology, record.id()),
                 partition: record.id().partition,
@@ -201,7 +220,8 @@ impl Output {
             .emit(&self.meters);
         } else {
             let headers = headers(record);
-            self.write_dead(&DeadLetter {
+            let trace = self.traces.dead(record, stage, true, death.attempts);
+            let letter = DeadLetter {
                 id: record.id(),
                 source: source_name(&topology, record.id()),
                 stage,
@@ -216,7 +236,8 @@ impl Output {
                 form: LetterForm::Record,
                 event_time: record.event_time(),
                 headers: headers.as_deref(),
-            })?;
+            };
+            self.write_dead(&letter, trace)?;
         }
         self.tell(
             record.id(),
@@ -243,7 +264,7 @@ impl Output {
                 .map(|(name, value)| (name.as_str(), value.as_deref()))
                 .collect::<Vec<_>>()
         });
-        self.write_dead(&DeadLetter {
+        let letter = DeadLetter {
             id,
             source: source_name(&topology, id),
             stage: DECODE,
@@ -258,7 +279,8 @@ impl Output {
             form: LetterForm::Input,
             event_time: rejected.event_time,
             headers: headers.as_deref(),
-        })?;
+        };
+        self.write_dead(&letter, None)?;
         self.tell(
             id,
             At::Source,
@@ -271,13 +293,21 @@ impl Output {
         Ok(())
     }
 
-    fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), FlowError> {
-        self.write_letter(letter)?;
+    fn write_dead(
+        &mut self,
+        letter: &DeadLetter<'_>,
+        trace: Option<TraceId>,
+    ) -> Result<(), FlowError> {
+        self.write_letter(letter, trace)?;
         self.counts.dead += 1;
         Ok(())
     }
 
-    fn write_letter(&mut self, letter: &DeadLetter<'_>) -> Result<(), CommitError> {
+    fn write_letter(
+        &mut self,
+        letter: &DeadLetter<'_>,
+        trace: Option<TraceId>,
+    ) -> Result<(), CommitError> {
         self.dead
             .write_dead(letter)
             .map_err(|error| CommitError::Sink {
@@ -290,6 +320,7 @@ impl Output {
             partition: letter.id.partition,
             offset: letter.id.offset,
             reason: letter.reason,
+            trace,
         }
         .emit(&self.meters);
         Ok(())
@@ -354,7 +385,7 @@ impl Participants for Output {
                     task.counters = counts.to_log();
                 }
                 *self.refused_late.entry(partition).or_default() += 1;
-                self.write_letter(&DeadLetter {
+                let letter = DeadLetter {
                     id: record.id,
                     source: source_name(&topology, record.id),
                     stage: name,
@@ -369,7 +400,9 @@ impl Participants for Output {
                     form: LetterForm::Output,
                     event_time: None,
                     headers: None,
-                })?;
+                };
+                // Its trace has ended with what it was given to the sink with.
+                self.write_letter(&letter, None)?;
             }
         }
         flush(DEAD_LETTERS, self.dead.as_mut(), cut)

@@ -71,7 +71,7 @@ impl Task {
         });
         if again != Again::GoesOn {
             let attempt = attempt.unwrap_or_default();
-            self.count_again(stage, attempt, &error.to_string(), output);
+            self.count_again(stage, number, attempt, &error.to_string(), output);
         }
         true
     }
@@ -96,17 +96,26 @@ impl Task {
             entry.state = State::Queued;
             entry.attempt
         });
-        self.count_again(stage, attempt.unwrap_or_default(), why, output);
+        self.count_again(stage, number, attempt.unwrap_or_default(), why, output);
         true
     }
 
     /// A try has come to nothing, and there is another.
-    fn count_again(&self, stage: usize, attempt: u32, reason: &str, output: &mut Output) {
+    fn count_again(
+        &self,
+        stage: usize,
+        number: u64,
+        attempt: u32,
+        reason: &str,
+        output: &mut Output,
+    ) {
+        let entry = self.waiting[stage].get(number);
         output.counts.requests += 1;
         output.counts.failed += 1;
         output.counts.retried += 1;
         ModelFailed {
             stage,
+            trace: entry.and_then(|entry| output.traces.of_entry(entry)),
             attempt,
             again: true,
             reason,

@@ -17,6 +17,7 @@ use crate::hearing::At;
 use crate::output::{Death, Output};
 use crate::showing::{Finished, Showing};
 use crate::topology::{Ask, ModelStage, StageKind, Topology};
+use crate::traced::Asking;
 
 /// What follows for a request and its model from what was shown of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +183,15 @@ impl Task {
         let StageKind::Model(kind) = &topology.stages[stage].kind else {
             return Ok(());
         };
+        if let Some(entry) = self.waiting[stage].get(number) {
+            let asking = Asking {
+                stage,
+                kind,
+                entry,
+                result: &result,
+            };
+            output.traces.answered(&asking);
+        }
         if let Err(error) = &result
             && self.ask_again(kind, stage, number, error, output)
         {
@@ -260,6 +270,7 @@ impl Task {
         let attempts = entry.attempt + 1;
         ModelFailed {
             stage,
+            trace: output.traces.of_entry(&entry),
             attempt: attempts,
             again: false,
             reason,
@@ -355,6 +366,7 @@ impl Task {
                 }
                 ModelAnswered {
                     stage,
+                    trace: output.traces.of_entry(&entry),
                     prompt_tokens: u64::from(answer.prompt_tokens),
                     tokens: crate::answer::tokens(&answer),
                     finish: crate::answer::finish(&answer),

@@ -453,8 +453,10 @@ impl Task {
         if !batch.is_empty() {
             let topology = self.topology.clone();
             let targets = &topology.sources[usize::from(self.partition.source)].targets;
+            let received = output.traces.received(&batch);
             self.send(None, targets, batch, began, output)?;
             self.advance(output)?;
+            output.traces.took(received, began);
         }
         let waits = self.in_flight().saturating_sub(waited) as u64;
         output.finished.push((began, count.saturating_sub(waits)));
@@ -496,6 +498,7 @@ impl Task {
             showing: None,
             fed: 0,
             until: None,
+            submitted: None,
             put_off: None,
         })
     }

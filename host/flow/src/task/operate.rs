@@ -16,6 +16,7 @@ use crate::error::FlowError;
 use crate::hearing::At;
 use crate::output::{Death, Output};
 use crate::topology::{Order, StageKind, Target};
+use crate::traced::Batched;
 use crate::waiting::lane;
 
 /// An operator's answer to a batch.
@@ -57,7 +58,7 @@ impl Task {
                 if untaken.batch.is_empty() {
                     return Ok(());
                 }
-                match self.ask_operator(stage, &untaken.batch, output) {
+                match self.ask_operator(stage, &untaken.batch, 1, output) {
                     Some(answered) => answered,
                     // It stays here until the stage has an instance.
                     None => return Ok(()),
@@ -92,9 +93,11 @@ impl Task {
         &mut self,
         stage: usize,
         batch: &Batch,
+        attempt: u32,
         output: &Output,
     ) -> Option<Answered> {
         let ready = self.ready(stage);
+        let began = Instant::now();
         let processed = match (ready, &mut self.operators[stage]) {
             (Ok(()), Some(instance)) => {
                 if let (Some(called), StageKind::Operator(kind)) =
@@ -103,7 +106,6 @@ impl Task {
                 {
                     called.outdated.count();
                 }
-                let began = Instant::now();
                 let processed = instance.operator.process(batch);
                 if let Some(meters) = output.meters.stages().get(stage) {
                     meters.time.observe(began.elapsed());
@@ -136,12 +138,31 @@ impl Task {
         let (Ok(processed), Some(instance)) = (processed, &mut self.operators[stage]) else {
             return None;
         };
-        Some(Answered {
+        let answered = Answered {
             tried: tried(&processed).unwrap_or(batch.len()),
             processed,
             version: instance.operator.version().clone(),
             routes: instance.routes.clone(),
-        })
+        };
+        let mut traced = output.traces.of_batch(batch);
+        traced.retain(|(index, _)| *index < answered.tried);
+        if !traced.is_empty() {
+            let outcomes: Vec<_> = answered
+                .verdicts(answered.tried)
+                .map(|of| of.name())
+                .collect();
+            let batched = Batched {
+                stage,
+                batch,
+                version: &answered.version,
+                traced: &traced,
+                attempt,
+                began,
+                ended: Instant::now(),
+            };
+            (output.traces).operated(&batched, |index| outcomes.get(index).unwrap_or(&"failed"));
+        }
+        Some(answered)
     }
 
     /// Sends on what an operator made of a batch, from one of its records on, until that is as much as a batch may
@@ -316,6 +337,24 @@ enum Verdict<'a> {
     },
     /// What it said cannot be understood.
     BadAnswer(String),
+}
+
+impl Verdict<'_> {
+    /// What it is, in a word.
+    fn name(&self) -> &'static str {
+        match self {
+            Verdict::Outcome(outcome) => match outcome {
+                Outcome::Pass => "pass",
+                Outcome::Drop => "drop",
+                Outcome::Replace(_) => "replace",
+                Outcome::Split(_) => "split",
+                Outcome::Route(_) => "route",
+                Outcome::Retry { .. } => "retry",
+                Outcome::DeadLetter { .. } => "dead-letter",
+            },
+            Verdict::Poison { .. } | Verdict::BadAnswer(_) => "failed",
+        }
+    }
 }
 
 /// How many records an operator has been given, if not all.

@@ -170,7 +170,7 @@ impl Task {
             }
             let (record, since, attempt) = (at_now(entry), entry.arrived, entry.attempt + 1);
             let began = Instant::now();
-            let Some(mut answered) = self.ask_operator(stage, &record, output) else {
+            let Some(mut answered) = self.ask_operator(stage, &record, attempt, output) else {
                 self.wait_for_instance(stage, number);
                 return Ok(());
             };

@@ -15,6 +15,7 @@ use crate::ledger::Ledger;
 use crate::output::Output;
 use crate::task::Task;
 use crate::topology::Positions;
+use crate::traced::{self, Finished};
 
 /// A cut of which nothing is known for so long does not become one.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -30,6 +31,8 @@ pub(super) struct Committing {
     in_flight: usize,
     /// When records were read that are finished with it, and how many.
     finished: Vec<(Instant, u64)>,
+    /// Those of them that are traced.
+    traced: Finished,
 }
 
 /// The sinks of a worker. The log keeps where their files end, also where cuts of tasks are committed elsewhere: it is
@@ -121,6 +124,7 @@ impl Worker {
             tasks,
             in_flight,
             finished: std::mem::take(&mut self.output.finished),
+            traced: self.output.traces.take_finished(),
         });
         Ok(())
     }
@@ -247,11 +251,21 @@ impl Worker {
             tasks,
             in_flight,
             finished,
+            traced,
         } = committing;
+        let records = finished.iter().map(|(_, records)| records).sum();
+        let cut = traced::Cut {
+            number,
+            worker: self.number,
+            records,
+            in_flight: in_flight as u64,
+            time: began.elapsed(),
+        };
+        self.output.traces.cut(traced, &cut);
         CutCommitted {
             cut: number,
             worker: self.number,
-            records: finished.iter().map(|(_, records)| records).sum(),
+            records,
             in_flight: in_flight as u64,
             time: began.elapsed(),
         }

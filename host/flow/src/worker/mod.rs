@@ -113,10 +113,16 @@ struct TaskReply {
     tally: Option<Arc<dyn Tally>>,
     /// Who is told that the answer has begun.
     begins: Begins,
+    /// What another server goes on with, if the record is traced.
+    traceparent: Option<String>,
     meters: Arc<Meters>,
 }
 
 impl Reply for TaskReply {
+    fn traceparent(&self) -> Option<String> {
+        self.traceparent.clone()
+    }
+
     fn token(&mut self, index: u32, token: u32, _text: &str) {
         self.begins.tell();
         self.tokens.push(token);

@@ -193,7 +193,12 @@ impl Worker {
                 continue;
             };
             let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+            let traceparent = match chosen.model.is_remote() {
+                true => self.output.traces.traceparent(stage, entry),
+                false => None,
+            };
             let reply = TaskReply {
+                traceparent,
                 sender: self.sender.clone(),
                 request,
                 tokens: entry.tokens.clone(),
@@ -203,6 +208,7 @@ impl Worker {
                 meters: self.output.meters.clone(),
             };
             let attempt = entry.attempt + 1;
+            let submitted = Instant::now();
             let own_deadline = terms.and_then(|terms| terms.deadline);
             let deadline = kind.deadline.map(|deadline| Instant::now() + deadline);
             let until = own_deadline.filter(|own| deadline.is_none_or(|of_stage| *own <= of_stage));
@@ -230,6 +236,7 @@ impl Worker {
                         entry.state = State::Submitted(request);
                         entry.fed = attempt_fed.unwrap_or(entry.fed);
                         entry.until = until;
+                        entry.submitted = Some(submitted);
                         if replaced {
                             entry.model = UNKNOWN_MODEL.into();
                         }

@@ -358,6 +358,7 @@ mod tests {
             showing: None,
             fed: 0,
             until: None,
+            submitted: None,
             put_off: None,
         }
     }

@@ -44,6 +44,14 @@ impl Digest {
         Digest(first, second.wrapping_add(first))
     }
 
+    /// The trace of one of a series, by its place. It is asked for each record: of a trace that is not recorded it costs
+    /// half of one step.
+    #[inline]
+    pub fn trace_at(self, place: u64) -> TraceId {
+        let low = spread(self.1 ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        TraceId::of(u128::from(spread(self.0 ^ low)) << 64 | u128::from(low))
+    }
+
     /// The trace of what it is of.
     #[inline]
     pub fn trace(self) -> TraceId {
@@ -71,6 +79,9 @@ mod tests {
                 .with(offset)
         };
         assert_eq!(of("a", 1, 2).trace(), of("a", 1, 2).trace());
+        let series = of("a", 1, 2);
+        let at: HashSet<_> = (0..100_000).map(|place| series.trace_at(place)).collect();
+        assert_eq!(at.len(), 100_000);
         let mut traces = HashSet::new();
         let mut spans = HashSet::new();
         for source in ["a", "b", "ab"] {

@@ -59,6 +59,10 @@ impl TransactionalSink {
 }
 
 impl Sink for TransactionalSink {
+    fn has_headers(&self) -> bool {
+        true
+    }
+
     fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
         // It may have become a compacted topic.
         self.target.rules.needs_key |= self.learnt.needs_key();

@@ -1,0 +1,193 @@
+//! What becomes of records, as spans.
+//!
+//! A record's trace is the one that it came with, in its header `traceparent`, or one that follows from where it came
+//! from: its source, partition and offset. So a restart, and whoever reads the partition next, goes on with it. The spans
+//! of stages and sinks are below the record's first one, which was made when it was read; of a source of callers that is
+//! the span of the request. Nothing of a record's key or value is part of any.
+
+mod ended;
+mod model;
+mod stages;
+
+use std::sync::Arc;
+
+use tidegate_record::{Batch, Origin, Pairs, RecordId, RecordView};
+use tidegate_telemetry::trace::{
+    Digest, SpanId, TRACEPARENT, TRACESTATE, TraceContext, TraceId, Tracer, trace_state,
+};
+
+use crate::topology::{Positions, Topology};
+
+pub(crate) use self::ended::{Cut, Finished};
+pub(crate) use self::model::Asking;
+pub(crate) use self::stages::Batched;
+
+/// Spans that follow from a record, beside its first one.
+#[derive(Clone, Copy)]
+enum Of {
+    Entry = 1,
+    Model,
+}
+
+/// A record that is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Traced {
+    pub trace: TraceId,
+    /// The span that it came with.
+    pub came: Option<SpanId>,
+    /// The span that those of stages and sinks are below.
+    pub entry: SpanId,
+}
+
+impl Traced {
+    /// The span that others are below, as others name it.
+    pub(crate) fn context(&self) -> TraceContext {
+        self.span(self.entry)
+    }
+
+    fn span(&self, span: SpanId) -> TraceContext {
+        TraceContext {
+            trace: self.trace,
+            span,
+            sampled: true,
+        }
+    }
+
+    /// A span that is the same whenever it is asked for.
+    fn derived(&self, id: RecordId, of: Of, more: [u64; 2]) -> SpanId {
+        let bytes = u128::from_be_bytes(self.trace.bytes());
+        let digest = Digest::default()
+            .with((bytes >> 64) as u64)
+            .with(bytes as u64);
+        let digest = series(digest, id).with(id.offset).with(id.emit);
+        digest.with(of as u64).with(more[0]).with(more[1]).span()
+    }
+}
+
+/// The records of a partition, from a source of this digest.
+fn series(source: Digest, id: RecordId) -> Digest {
+    source
+        .with(u64::from(id.partition))
+        .with(u64::from(id.origin == Origin::Timer))
+}
+
+/// Whoever makes spans of what a worker does.
+pub(crate) struct Traces {
+    tracer: Tracer,
+    topology: Arc<Topology>,
+    /// One for each source and what it reads.
+    sources: Vec<Digest>,
+    /// Those that are finished since the last cut.
+    finished: Finished,
+}
+
+impl Traces {
+    pub(crate) fn new(topology: Arc<Topology>, tracer: Tracer) -> Traces {
+        let of = |source: &crate::topology::Source| {
+            let identities = source.identities.iter().map(String::as_str);
+            let names: Vec<&str> = [source.name.as_str()]
+                .into_iter()
+                .chain(identities)
+                .collect();
+            let digest = Digest::of(&names);
+            // What cannot be read again is another each time, though its offsets are the same.
+            match source.positions == Positions::Nobody && !source.called {
+                true => {
+                    let once = tracer.begin(None).map(|once| once.span.bytes());
+                    digest.with(once.map_or(0, u64::from_be_bytes))
+                }
+                false => digest,
+            }
+        };
+        Traces {
+            sources: topology.sources.iter().map(of).collect(),
+            finished: Finished::default(),
+            tracer,
+            topology,
+        }
+    }
+
+    /// The trace of a record, if it is recorded.
+    pub(crate) fn of(&self, record: &RecordView<'_>) -> Option<Traced> {
+        self.tracer.is_on().then_some(())?;
+        let id = record.id();
+        let source = self.sources.get(usize::from(id.source))?;
+        self.in_series(series(*source, id), record)
+    }
+
+    /// Those records of a batch, from one partition, that are traced, with their places in it.
+    pub(crate) fn of_batch(&self, batch: &Batch) -> Vec<(usize, Traced)> {
+        let view = batch.view();
+        let first = view.get(0).filter(|_| self.tracer.is_on());
+        let Some(id) = first.map(|first| first.id()) else {
+            return Vec::new();
+        };
+        let Some(source) = self.sources.get(usize::from(id.source)) else {
+            return Vec::new();
+        };
+        let series = series(*source, id);
+        let records = view.records().enumerate();
+        records
+            .filter_map(|(index, record)| Some((index, self.in_series(series, &record)?)))
+            .collect()
+    }
+
+    #[inline]
+    fn in_series(&self, series: Digest, record: &RecordView<'_>) -> Option<Traced> {
+        let sampler = self.tracer.sampler()?;
+        let headers = record.headers();
+        let came = match headers.as_bytes().is_empty() {
+            true => None,
+            false => came_with(headers),
+        };
+        let offset = record.id().offset;
+        let trace = match &came {
+            Some(came) => sampler.follows(came).then_some(came.trace),
+            None => {
+                let trace = series.trace_at(offset);
+                sampler.takes(trace).then_some(trace)
+            }
+        };
+        self.traced(trace?, came, record.id())
+    }
+
+    #[cold]
+    fn traced(&self, trace: TraceId, came: Option<TraceContext>, id: RecordId) -> Option<Traced> {
+        let came = came.map(|came| came.span);
+        let called = self.topology.sources.get(usize::from(id.source))?.called;
+        let traced = Traced {
+            trace,
+            came,
+            entry: came.unwrap_or(SpanId::new([1; 8])?),
+        };
+        match (called, came) {
+            // The request has its own span, or is not traced.
+            (true, came) => came.map(|_| traced),
+            (false, _) => {
+                let whole = RecordId { emit: 0, ..id };
+                let entry = traced.derived(whole, Of::Entry, [0; 2]);
+                Some(Traced { entry, ..traced })
+            }
+        }
+    }
+}
+
+/// The context that headers bring; none if they bring none, or several.
+fn came_with(headers: Pairs<'_>) -> Option<TraceContext> {
+    let mut named = headers.filter(|header| header.name == TRACEPARENT);
+    let only = named.next()?;
+    match named.next() {
+        None => TraceContext::parse(only.value?),
+        Some(_) => None,
+    }
+}
+
+/// What other systems keep with a record's trace.
+fn state(record: &RecordView<'_>) -> String {
+    let state = record.headers().last(TRACESTATE);
+    let text = state.and_then(|state| trace_state(state.value?));
+    text.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Requests to models.
+
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{Answer, Made, ModelError};
+use tidegate_record::RecordId;
+use tidegate_telemetry::trace::{Span, SpanId, SpanKind, TraceId, Value, names};
+
+use super::{Of, Traced, Traces, state};
+use crate::asked;
+use crate::entry::Entry;
+use crate::topology::{Ask, ModelStage};
+
+/// What a model was asked, and what came of it.
+pub(crate) struct Asking<'a> {
+    pub stage: usize,
+    pub kind: &'a ModelStage,
+    pub entry: &'a Entry,
+    pub result: &'a Result<Answer, ModelError>,
+}
+
+/// The span of a request to a model: the same when it is asked and when it is answered.
+fn span_of(traced: &Traced, id: RecordId, stage: usize, attempt: u32) -> SpanId {
+    let of = [stage as u64, u64::from(attempt)];
+    traced.derived(id, Of::Model, of)
+}
+
+impl Traces {
+    /// What a request of this entry to another server goes on with; none if it is not traced.
+    pub(crate) fn traceparent(&self, stage: usize, entry: &Entry) -> Option<String> {
+        let record = entry.view()?;
+        let traced = self.of(&record)?;
+        let span = span_of(&traced, record.id(), stage, entry.attempt);
+        Some(traced.span(span).traceparent())
+    }
+
+    /// The trace of an entry's record, for the log.
+    pub(crate) fn of_entry(&self, entry: &Entry) -> Option<TraceId> {
+        Some(self.of(&entry.view()?)?.trace)
+    }
+
+    /// A model has answered, or refused.
+    pub(crate) fn answered(&self, of: &Asking<'_>) {
+        let Some(record) = of.entry.view() else {
+            return;
+        };
+        let Some(traced) = self.of(&record) else {
+            return;
+        };
+        let id = record.id();
+        let wants = asked::wants(of.kind, of.entry);
+        let chosen = of.kind.chosen(wants.as_ref().and_then(|wants| wants.which));
+        let operation = match &of.kind.ask {
+            Ask::Generate { raw: false, .. } => names::CHAT,
+            Ask::Generate { raw: true, .. } => names::TEXT_COMPLETION,
+            Ask::Embed => names::EMBEDDINGS,
+            Ask::Classify { .. } => names::CLASSIFY,
+        };
+        let is_remote = chosen.model.is_remote();
+        let (kind, provider) = match is_remote {
+            true => (SpanKind::Client, names::REMOTE_PROVIDER),
+            false => (SpanKind::Internal, names::OWN_PROVIDER),
+        };
+        let span = span_of(&traced, id, of.stage, of.entry.attempt);
+        let stage = &self.topology.stages[of.stage].name;
+        let name = format!("{operation} {}", chosen.name);
+        let mut span = Span::new(traced.span(span), Some(traced.entry), kind, name)
+            .with(names::GEN_AI_OPERATION, operation)
+            .with(names::GEN_AI_PROVIDER, provider)
+            .with(names::GEN_AI_REQUEST_MODEL, chosen.name.to_owned())
+            .with(names::STAGE, stage.clone())
+            .with(names::ATTEMPT, of.entry.attempt + 1)
+            .with(names::RECORD, id.to_string());
+        if let Some(parameters) = asked::parameters(of.kind, wants.as_deref()) {
+            span.set(names::GEN_AI_REQUEST_MAX_TOKENS, parameters.max_tokens);
+            let seed = asked::seed(of.kind, wants.as_deref(), id);
+            span.set(names::GEN_AI_REQUEST_SEED, seed);
+            if parameters.n > 1 {
+                span.set(names::GEN_AI_REQUEST_CHOICES, parameters.n);
+            }
+        }
+        span.state = state(&record);
+        let now = Instant::now();
+        match of.result {
+            Ok(answer) => self.with_answer(span, answer, chosen.model.facts().name, of.entry, now),
+            Err(error) => {
+                let kind = error_kind(error);
+                span.set(names::ERROR_TYPE, kind);
+                span.fail(kind);
+                let began = of.entry.submitted.unwrap_or(now);
+                self.tracer.record(span.lasting(began, now));
+            }
+        }
+    }
+
+    fn with_answer(
+        &self,
+        mut span: Span,
+        answer: &Answer,
+        model: String,
+        entry: &Entry,
+        now: Instant,
+    ) {
+        let times = answer.timings;
+        let parts = [
+            ("queue", times.queued),
+            ("prefill", times.prefill),
+            ("decode", times.decode),
+        ];
+        let whole: Duration = parts.iter().map(|(_, time)| *time).sum();
+        let began = entry.submitted.or_else(|| now.checked_sub(whole));
+        let began = began.unwrap_or(now);
+        span.set(names::GEN_AI_RESPONSE_MODEL, model);
+        span.set(names::GEN_AI_INPUT_TOKENS, answer.prompt_tokens);
+        if let Made::Choices(choices) = &answer.made {
+            span.set(names::GEN_AI_OUTPUT_TOKENS, crate::answer::tokens(answer));
+            let reasons = choices.iter().map(|choice| choice.finish.name().into());
+            span.set(
+                names::GEN_AI_FINISH_REASONS,
+                Value::Texts(reasons.collect()),
+            );
+        }
+        let mut from = began;
+        for (name, time) in parts {
+            let until = from + time;
+            if time.is_zero() {
+                continue;
+            }
+            if let Some(context) = self.tracer.begin(Some(&span.context)) {
+                let parent = Some(span.context.span);
+                let part = Span::new(context, parent, SpanKind::Internal, name);
+                self.tracer.record(part.lasting(from, until));
+            }
+            from = until;
+        }
+        self.tracer.record(span.lasting(began, from.max(began)));
+    }
+}
+
+/// In which way a model has failed, in a word.
+fn error_kind(error: &ModelError) -> &'static str {
+    match error {
+        ModelError::Full { .. } => "full",
+        ModelError::Unknown(_) => "unknown_model",
+        ModelError::Closed => "closed",
+        ModelError::Cancelled => "cancelled",
+        ModelError::Expired { .. } | ModelError::Hopeless { .. } => "deadline",
+        ModelError::Device(_) => "device",
+        ModelError::Remote { .. } => "remote",
+        _ => "refused",
+    }
+}

@@ -62,18 +62,31 @@ pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
     let _ = Errors.write_all(text.to_string().as_bytes());
 }
 
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
 /// Sends log lines to standard error.
-pub(crate) fn log_to_stderr(filter: &str) -> Result<(), Failure> {
+pub(crate) fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure::usage(format_args!("--log {filter:?} is not a filter: {error}"))
     })?;
-    tracing_subscriber::fmt()
-        .with_ansi(std::io::stderr().is_terminal())
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| Errors)
-        .log_internal_errors(false)
-        .with_target(false)
-        .init();
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => lines
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_target(false)
+            .init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
     Ok(())
 }
 

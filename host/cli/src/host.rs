@@ -85,6 +85,13 @@ impl RunningHost {
         self.slots.iter().map(summary).collect()
     }
 
+    /// What is measured now.
+    pub(crate) fn exposition(&self) -> Exposition {
+        let mut exposition = Exposition::default();
+        self.meters.expose(&mut exposition);
+        exposition
+    }
+
     /// The model of a name, unless the run is ending.
     fn model(&self, name: &str) -> Result<&HostedModel, ModelRefused> {
         if self.controls.is_stopping() {

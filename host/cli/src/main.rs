@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod breakers;
+mod collectors;
 mod commands;
 mod component;
 mod components;
@@ -47,6 +48,15 @@ struct Arguments {
     /// Log lines to standard error: error, warn, info, debug, trace, or a filter such as tidegate_flow=debug.
     #[arg(long, global = true, value_name = "FILTER", env = "TIDEGATE_LOG")]
     log: Option<String>,
+    /// The form of log lines.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORM",
+        env = "TIDEGATE_LOG_FORMAT",
+        default_value = "text"
+    )]
+    log_format: exit::LogFormat,
     #[command(subcommand)]
     command: Command,
 }
@@ -514,7 +524,7 @@ fn main() -> ExitCode {
         "error"
     };
     let filter = arguments.log.as_deref().unwrap_or(quiet_default);
-    if let Err(failure) = exit::log_to_stderr(filter) {
+    if let Err(failure) = exit::log_to_stderr(filter, arguments.log_format) {
         return failure.report();
     }
     // A run shows its own, and the others have nothing that takes long.

@@ -8,6 +8,7 @@ use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::{Mistake, Pipeline};
 use tidegate_gateway::front::Bound;
 
+use crate::collectors;
 use crate::exit::Failure;
 use crate::models::{asking, look_at_remote, open_remote};
 use crate::wire::gateway::door;
@@ -51,6 +52,7 @@ pub(crate) fn look(pipeline: &Pipeline) -> Seen {
     if let Some(gateway) = &pipeline.gateway {
         door::look(pipeline, gateway, &mut seen);
     }
+    collectors::look(pipeline, &mut seen);
     for (index, model) in pipeline.models.iter().enumerate() {
         if let Some(remote) = &model.remote
             && asking(pipeline, index).next().is_some()

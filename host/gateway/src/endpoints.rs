@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hyper::{Method, StatusCode};
+use tidegate_telemetry::trace::Tracer;
+use tracing::field::display;
 
 use crate::access::Scope;
 use crate::exchange::{Answered, Asked, CLIENT_GONE, Content};
@@ -15,6 +17,7 @@ use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
 use crate::openai::route::Endpoint;
 use crate::outputs::Outputs;
+use crate::traced::Trace;
 
 /// Whether the process answers, without a key.
 const HEALTH: &str = "/health";
@@ -64,6 +67,8 @@ pub struct Everything {
     pub counted: Counted,
     /// Whether the process is well.
     pub health: Health,
+    /// Where their spans go.
+    pub tracer: Tracer,
 }
 
 /// Whose a path is.
@@ -100,7 +105,7 @@ impl Place {
 }
 
 impl Endpoints for Everything {
-    fn answer(&self, asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
+    fn answer(&self, mut asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
         let place = Place::of(&asked.path);
         let (name, counted) = (place.name(&asked.path), self.counted.clone());
         let health = self.health.clone();
@@ -110,6 +115,12 @@ impl Endpoints for Everything {
             self.outputs.clone(),
         );
         let path = asked.path.clone();
+        let traced = matches!(place, Place::OpenAi | Place::Ingest);
+        if traced && asked.method == Method::POST {
+            let method = asked.method.as_str();
+            asked.trace = Trace::begin(&self.tracer, &asked.headers, method, name);
+        }
+        let (id, trace) = (asked.id.clone(), asked.trace.clone());
         Box::pin(async move {
             let counting = Counting {
                 counted,
@@ -131,6 +142,18 @@ impl Endpoints for Everything {
                 }
             };
             counting.ends_with(answered.status);
+            if let Some(trace) = &trace {
+                trace.has(answered.status);
+            }
+            let trace_id = trace.and_then(|trace| trace.id()).map(display);
+            let status = answered.status.as_u16();
+            tracing::debug!(
+                endpoint = name,
+                status,
+                request = id,
+                trace_id,
+                "request answered"
+            );
             answered
         })
     }

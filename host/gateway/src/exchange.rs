@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
 use crate::access::{UnderWay, Who};
+pub use crate::traced::Trace;
 
 /// The status of an answer that nobody is there to read, as nginx has it: for counts, no client sees it.
 pub(crate) const CLIENT_GONE: u16 = 499;
@@ -37,6 +38,8 @@ pub struct Asked {
     pub under_way: Option<UnderWay>,
     /// Whether the one who asks is still there.
     pub gone: Gone,
+    /// Its trace, once it is known whose path it has.
+    pub trace: Option<Trace>,
 }
 
 /// Tells when a client has gone, also before the first byte of the answer, and with a second request behind the first.

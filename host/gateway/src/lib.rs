@@ -15,3 +15,4 @@ pub mod ingest;
 pub mod openai;
 pub mod outputs;
 pub mod requests;
+mod traced;

@@ -49,10 +49,6 @@ impl Post {
         Ok(Post { client, collector })
     }
 
-    pub(crate) fn url(&self) -> String {
-        self.collector.url()
-    }
-
     /// Sends a message. What the collector says, once it has taken it.
     pub(crate) async fn send(&self, message: Bytes) -> Result<Bytes, Trouble> {
         match timeout(self.collector.timeout, self.exchange(message)).await {

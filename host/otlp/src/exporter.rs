@@ -5,12 +5,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use tidegate_telemetry::metrics::Exposition;
 use tidegate_telemetry::plain;
 use tidegate_telemetry::trace::{Span, SpanCounts, SpanQueue};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::client::Post;
+use crate::measurements::Measurements;
 use crate::options::{Collector, OtlpError, Resource};
 use crate::spans;
 use crate::trouble::{Trouble, wait};
@@ -33,32 +35,61 @@ pub struct Exporter {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What is sent, and where.
+pub struct Exports {
+    /// Spans.
+    pub traces: Option<(Collector, SpanQueue)>,
+    /// What is measured, how often.
+    pub metrics: Option<(Collector, Duration, Gather)>,
+}
+
+/// Says what is measured now; none while there is nothing. Never waits for anything that takes long.
+pub type Gather = Box<dyn Fn() -> Option<Exposition> + Send>;
+
 /// The time by which everything has ended, once it is known.
-type End = watch::Receiver<Option<Instant>>;
+pub(crate) type End = watch::Receiver<Option<Instant>>;
 
 impl Exporter {
-    /// Begins to send the spans of a queue to a collector.
-    pub fn start(
-        resource: Resource,
-        collector: Collector,
-        queue: SpanQueue,
-    ) -> Result<Exporter, OtlpError> {
+    /// Begins to send.
+    pub fn start(resource: Resource, exports: Exports) -> Result<Exporter, OtlpError> {
         let (end, ends) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(2)
             .build()?;
-        let traces = Traces {
-            post: Post::new(collector)?,
-            counts: queue.counts().clone(),
-            resource,
-            queue,
-            is_away: false,
+        let traces = match exports.traces {
+            Some((collector, queue)) => Some(Traces {
+                away: Away::new("traces", &collector),
+                post: Post::new(collector)?,
+                counts: queue.counts().clone(),
+                resource: resource.clone(),
+                queue,
+            }),
+            None => None,
+        };
+        let metrics = match exports.metrics {
+            Some((collector, interval, gather)) => {
+                let away = Away::new("metrics", &collector);
+                let post = Post::new(collector)?;
+                Some(Measurements::new(post, away, resource, interval, gather))
+            }
+            None => None,
         };
         let thread = std::thread::Builder::new()
             .name("otlp".to_owned())
             .spawn(move || {
-                runtime.block_on(traces.run(ends));
+                let ends_too = ends.clone();
+                let traces = async {
+                    if let Some(traces) = traces {
+                        traces.run(ends).await;
+                    }
+                };
+                let metrics = async {
+                    if let Some(metrics) = metrics {
+                        metrics.run(ends_too).await;
+                    }
+                };
+                runtime.block_on(async { tokio::join!(traces, metrics) });
                 // A name that is still looked up keeps nobody waiting.
                 runtime.shutdown_background();
             })?;
@@ -90,7 +121,7 @@ impl Drop for Exporter {
 }
 
 /// Sleeps, or until the end is known.
-async fn rest(end: &mut End, time: Duration) {
+pub(crate) async fn rest(end: &mut End, time: Duration) {
     if end.borrow_and_update().is_some() {
         sleep(time).await;
         return;
@@ -107,8 +138,7 @@ struct Traces {
     queue: SpanQueue,
     counts: Arc<SpanCounts>,
     resource: Resource,
-    /// Whether the collector has not taken the last message.
-    is_away: bool,
+    away: Away,
 }
 
 impl Traces {
@@ -142,7 +172,7 @@ impl Traces {
         let mut tries = 0;
         let trouble = loop {
             tries += 1;
-            match self.send_by(message.clone(), end).await {
+            match send_by(&self.post, message.clone(), end).await {
                 Ok(answer) => {
                     let refused = spans::refused(&answer);
                     self.taken(count, refused);
@@ -150,13 +180,13 @@ impl Traces {
                 }
                 Err(trouble) if trouble.passes && tries < TRIES && !is_over(end) => {
                     let wait = wait(tries, &trouble);
-                    self.away(&trouble);
+                    self.away.is_away(&trouble);
                     rest(end, self.jittered(wait, end)).await;
                 }
                 Err(trouble) => break trouble,
             }
         };
-        self.away(&trouble);
+        self.away.is_away(&trouble);
         self.counts.failed.add(count);
         tracing::debug!(
             spans = count,
@@ -164,21 +194,6 @@ impl Traces {
             why = trouble.why,
             "spans are given up"
         );
-    }
-
-    /// Sends within the time that is left.
-    async fn send_by(&self, message: Bytes, end: &mut End) -> Result<Bytes, Trouble> {
-        let sending = self.post.send(message);
-        tokio::pin!(sending);
-        if end.borrow_and_update().is_none() {
-            tokio::select! {
-                result = &mut sending => return result,
-                changed = end.changed() => if changed.is_err() { return sending.await },
-            }
-        }
-        let by = (*end.borrow()).unwrap_or_else(Instant::now);
-        let sent = timeout_at(by, sending).await;
-        sent.unwrap_or_else(|_| Err(Trouble::lasting("the run has ended")))
     }
 
     /// Not in step with others who lost the same collector, and not past the end.
@@ -193,12 +208,7 @@ impl Traces {
     }
 
     fn taken(&mut self, count: u64, refused: Option<(u64, String)>) {
-        if std::mem::take(&mut self.is_away) {
-            tracing::info!(
-                collector = self.post.url(),
-                "the collector takes traces again"
-            );
-        }
+        self.away.is_back();
         let (refused, why) = refused.unwrap_or_default();
         let refused = refused.min(count);
         self.counts.exported.add(count - refused);
@@ -208,21 +218,60 @@ impl Traces {
             tracing::debug!(spans = refused, why, "the collector has refused spans");
         }
     }
-
-    /// Said once until it takes something again.
-    fn away(&mut self, trouble: &Trouble) {
-        if !std::mem::replace(&mut self.is_away, true) {
-            let why = &*plain(&trouble.why, SAID);
-            let collector = self.post.url();
-            tracing::warn!(
-                collector,
-                why,
-                "the collector takes no traces; the stream goes on without"
-            );
-        }
-    }
 }
 
 fn is_over(end: &End) -> bool {
     end.borrow().is_some_and(|by| Instant::now() >= by)
+}
+
+/// Sends within the time that is left.
+pub(crate) async fn send_by(post: &Post, message: Bytes, end: &mut End) -> Result<Bytes, Trouble> {
+    let sending = post.send(message);
+    tokio::pin!(sending);
+    if end.borrow_and_update().is_none() {
+        tokio::select! {
+            result = &mut sending => return result,
+            changed = end.changed() => if changed.is_err() { return sending.await },
+        }
+    }
+    let by = (*end.borrow()).unwrap_or_else(Instant::now);
+    let sent = timeout_at(by, sending).await;
+    sent.unwrap_or_else(|_| Err(Trouble::lasting("the run has ended")))
+}
+
+/// Whether a collector takes what it is sent: said once when it does not, and once when it does again.
+pub(crate) struct Away {
+    what: &'static str,
+    url: String,
+    is_away: bool,
+}
+
+impl Away {
+    fn new(what: &'static str, collector: &Collector) -> Away {
+        Away {
+            what,
+            url: collector.url(),
+            is_away: false,
+        }
+    }
+
+    pub(crate) fn is_back(&mut self) {
+        if std::mem::take(&mut self.is_away) {
+            let (what, collector) = (self.what, &self.url);
+            tracing::info!(what, collector, "the collector takes what it is sent again");
+        }
+    }
+
+    pub(crate) fn is_away(&mut self, trouble: &Trouble) {
+        if !std::mem::replace(&mut self.is_away, true) {
+            let (what, collector) = (self.what, &self.url);
+            let why = &*plain(&trouble.why, SAID);
+            tracing::warn!(
+                what,
+                collector,
+                why,
+                "the collector takes nothing; the stream goes on without it"
+            );
+        }
+    }
 }

@@ -16,9 +16,11 @@
 
 mod client;
 mod exporter;
+mod measurements;
+mod metrics;
 mod options;
 mod spans;
 mod trouble;
 
-pub use exporter::Exporter;
+pub use exporter::{Exporter, Exports, Gather};
 pub use options::{Collector, OtlpError, Resource};

@@ -9,7 +9,7 @@ use crate::lately::Lately;
 use crate::latency::{LatencyRecorder, merged};
 use crate::metrics::{Exposition, Family, Gauge, Histogram, STAGE_SECONDS, Stretch, table};
 use crate::summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
-use crate::trace::Tracer;
+use crate::trace::{SpanCounts, Tracer};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -171,8 +171,6 @@ pub struct Meters {
     pub model_failures: Counter,
     /// Tokens of prompts.
     pub prompt_tokens: Counter,
-    /// Spans of traces that were not exported.
-    pub spans_dropped: Counter,
     generated_tokens: Counter,
     longest_swap_wait_micros: Counter,
     in_flight: AtomicI64,
@@ -204,7 +202,6 @@ impl Meters {
             model_requests: Counter::default(),
             model_failures: Counter::default(),
             prompt_tokens: Counter::default(),
-            spans_dropped: Counter::default(),
             generated_tokens: Counter::default(),
             longest_swap_wait_micros: Counter::default(),
             in_flight: AtomicI64::new(0),
@@ -336,6 +333,13 @@ impl Meters {
         for (family, counter) in self.totals() {
             exposition.add(family, &[], counter.get());
         }
+        let spans = self.tracer.counts();
+        let spans = |of: fn(&SpanCounts) -> u64| spans.map_or(0, of);
+        let dropped = spans(|spans| spans.full.get() + spans.failed.get());
+        exposition.add(&table::SPANS_MADE, &[], spans(|spans| spans.made.get()));
+        let exported = spans(|spans| spans.exported.get());
+        exposition.add(&table::SPANS_EXPORTED, &[], exported);
+        exposition.add(&table::SPANS_DROPPED, &[], dropped);
         let in_flight = u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0);
         exposition.add(&table::RECORDS_IN_FLIGHT, &[], in_flight);
         type Counts = (&'static Family, fn(&StageMeters) -> u64);
@@ -368,7 +372,7 @@ impl Meters {
     }
 
     /// The counters of the pipeline.
-    fn totals(&self) -> [(&'static Family, &Counter); 17] {
+    fn totals(&self) -> [(&'static Family, &Counter); 16] {
         [
             (&table::RECORDS_IN, &self.records_in),
             (&table::RECORDS_OUT, &self.records_out),
@@ -386,7 +390,6 @@ impl Meters {
             (&table::MODEL_REQUESTS_FAILED, &self.model_failures),
             (&table::PROMPT_TOKENS, &self.prompt_tokens),
             (&table::GENERATED_TOKENS, &self.generated_tokens),
-            (&table::SPANS_DROPPED, &self.spans_dropped),
         ]
     }
 

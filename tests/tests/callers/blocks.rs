@@ -133,6 +133,7 @@ impl World {
             outputs: Outputs::new(Vec::new(), Vec::new()),
             counted: Counted::default(),
             health: Health::default(),
+            tracer: Default::default(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

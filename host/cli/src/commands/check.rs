@@ -14,7 +14,7 @@ use super::try_out::failed_samples;
 use super::{check_state, none_is_wrong, print, read_pipeline, warnings};
 use crate::exit::{Failure, tell};
 use crate::wire::kafka::{self, Probed};
-use crate::{models, opening, wire};
+use crate::{collectors, models, opening, wire};
 
 /// How long brokers have to answer.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -72,6 +72,7 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
             report["gateway"] = json!({"address": gateway.address.to_string(),
                 "serves": wire::gateway::described(&pipeline)});
         }
+        report["telemetry"] = collectors::described(&pipeline).into();
         report["feeds"] = wire::feeds::topics(&pipeline)
             .map(|(feed, topic, stages)| {
                 json!({"feed": feed, "topic": topic.topic, "brokers": topic.brokers.join(","), "stages": stages})
@@ -92,6 +93,9 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
         for line in wire::gateway::described(&pipeline) {
             text += &format!("  {line}\n");
         }
+    }
+    for line in collectors::described(&pipeline) {
+        text += &format!("{line}\n");
     }
     for (feed, topic, stages) in wire::feeds::topics(&pipeline) {
         text += &format!(

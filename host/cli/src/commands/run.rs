@@ -16,6 +16,7 @@ use tidegate_telemetry::{Meters, Summary, WorkKind};
 use super::stopping::Stopping;
 use super::{check_state, none_is_wrong, print, read_pipeline};
 use crate::breakers::Breakers;
+use crate::collectors::Collectors;
 use crate::components::Components;
 use crate::exit::{Failure, tell};
 use crate::host::{HostedSlot, RunningHost};
@@ -158,12 +159,19 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         again: &again,
     };
     let parts = wire::worker_parts(&pipeline, until, &ground)?;
+    let collectors = Collectors::start(&pipeline)?;
     let live = Live::new(&pipeline);
     let stages = pipeline.stages.iter().map(|stage| stage.name.as_str());
-    let meters = Arc::new(Meters::new(&pipeline.name, stages).with_edges(live.edges()));
+    let meters = Meters::new(&pipeline.name, stages).with_edges(live.edges());
+    let meters = Arc::new(meters.with_tracer(collectors.tracer()));
     let serving = match (&gateway, &pipeline.gateway, opened.bound) {
         (Some(gateway), Some(configured), Some(bound)) => Some(Serving::start(
-            &pipeline, configured, bound, gateway, &served, &topology,
+            &pipeline,
+            configured,
+            bound,
+            gateway,
+            (&served, &topology),
+            collectors.tracer(),
         )?),
         _ => None,
     };
@@ -221,6 +229,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         });
     }
     starting.runs(host.clone());
+    collectors.measure(&host);
     let breakers = Breakers::watch(&host)?;
     progress.runs(&meters);
     let ended = run.join();
@@ -232,6 +241,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     };
     stopping.stop_gateway();
     stopping.stop_admin();
+    collectors.finish();
     let summary = summary(&meters, &ended, adapter, &host);
     RunEnded {
         pipeline: &pipeline.name,

@@ -25,6 +25,8 @@ pub(crate) struct Question<'a> {
     pub class: u8,
     pub deadline: Option<Instant>,
     pub jitter: u64,
+    /// What whoever is asked goes on with.
+    pub traceparent: Option<&'a str>,
 }
 
 /// Asks until there is an answer, or there will be none. Once something was shown, nothing is tried again. While it waits
@@ -89,7 +91,9 @@ async fn begin(
     body: Bytes,
 ) -> Result<(Chunk, Chunks), Trouble> {
     let prompt_tokens = question.asked.prompt_tokens;
-    let response = server.ask(question.uri, body, prompt_tokens).await?;
+    let response = server
+        .ask(question.uri, body, prompt_tokens, question.traceparent)
+        .await?;
     let mut chunks = Chunks::new(server.http.clone(), response);
     while let Some(chunk) = chunks.next().await? {
         if chunk.says_something() {

@@ -214,7 +214,9 @@ async fn encode_all(
     let once = || async {
         let asked = async {
             let uri = &shared.protocol.encode;
-            let response = server.ask(uri, body.clone(), tokens.unwrap_or(0)).await?;
+            let response = server
+                .ask(uri, body.clone(), tokens.unwrap_or(0), None)
+                .await?;
             let most = most_bytes(texts.len());
             let answer = server.http.whole(response.into_body(), most).await?;
             read(&shared.protocol.kind, texts, &answer).map_err(Trouble::wrong)

@@ -116,7 +116,12 @@ impl Http {
     }
 
     /// Sends JSON; the head of the answer.
-    pub(crate) async fn post(&self, uri: &Uri, body: Bytes) -> Result<Response<Incoming>, Trouble> {
+    pub(crate) async fn post(
+        &self,
+        uri: &Uri,
+        body: Bytes,
+        traceparent: Option<&str>,
+    ) -> Result<Response<Incoming>, Trouble> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri.clone();
@@ -126,6 +131,10 @@ impl Http {
             ACCEPT,
             HeaderValue::from_static("text/event-stream, application/json"),
         );
+        let traceparent = traceparent.and_then(|value| HeaderValue::from_str(value).ok());
+        if let Some(value) = traceparent {
+            headers.insert(HeaderName::from_static("traceparent"), value);
+        }
         self.send(request).await
     }
 

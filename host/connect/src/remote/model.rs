@@ -278,6 +278,10 @@ impl Model for RemoteModel {
     fn facts(&self) -> ModelFacts {
         self.shared.facts.clone()
     }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
 }
 
 /// How the server of a model is spoken to, and by what.

@@ -12,6 +12,15 @@ impl GuardedReply {
         GuardedReply(Some(reply))
     }
 
+    /// The trace that what is asked is part of.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        let mut traceparent = None;
+        if let Some(reply) = &self.0 {
+            guarded(|| traceparent = reply.traceparent());
+        }
+        traceparent
+    }
+
     /// Hands on a part of an answer; false if the reply panicked.
     pub(crate) fn piece(&mut self, piece: &Piece<'_>) -> bool {
         match &mut self.0 {

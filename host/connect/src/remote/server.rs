@@ -152,14 +152,15 @@ impl Server {
         }
     }
 
-    /// Sends a request; the head of an answer that is one.
+    /// Sends a request, with the trace that it is part of; the head of an answer that is one.
     pub(crate) async fn ask(
         &self,
         uri: &Uri,
         body: Bytes,
         prompt_tokens: usize,
+        traceparent: Option<&str>,
     ) -> Result<Response<Incoming>, Trouble> {
-        let response = self.http.post(uri, body).await?;
+        let response = self.http.post(uri, body, traceparent).await?;
         if response.status().is_success() {
             return Ok(response);
         }

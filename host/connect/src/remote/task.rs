@@ -106,6 +106,7 @@ impl Task {
             Prompt::Raw(_) => &shared.protocol.completions,
         };
         let server = &shared.server;
+        let traceparent = self.reply.traceparent();
         let assembly = Mutex::new(Assembly::new(&asked));
         let deadline = self.deadline;
         let started = Mutex::new(None);
@@ -116,6 +117,7 @@ impl Task {
             class: self.class,
             deadline,
             jitter: self.seed ^ self.id.0,
+            traceparent: traceparent.as_deref(),
         };
         let work = answer(server, &question, &started, &assembly, reply);
         let worked = tokio::select! {

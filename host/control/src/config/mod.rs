@@ -36,6 +36,7 @@ mod read_model_stage;
 mod read_remote_model;
 mod read_stage;
 mod read_start;
+mod read_telemetry;
 mod read_topic;
 mod reader;
 mod remote_models;
@@ -45,6 +46,9 @@ mod resolve_load;
 mod resolve_model_stage;
 mod resolve_order;
 mod resolve_stage;
+mod telemetry;
+#[cfg(test)]
+mod telemetry_tests;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -82,6 +86,7 @@ pub use pipeline::{
 };
 pub use properties::{KafkaEnd, PropertyMistake};
 pub use remote_models::{RemoteBreaker, RemoteHedge, RemoteModel, RemoteProtocol, RemoteTimeouts};
+pub use telemetry::{Collector, OtlpMetrics, Telemetry, Traces};
 pub use text::Position;
 pub use units::{duration, size};
 

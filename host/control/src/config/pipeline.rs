@@ -12,6 +12,7 @@ use super::gateway::{Gateway, GatewayKey, GatewayTls, GatewayTokens, Ingest, Rou
 use super::internal::{Changelog, NewTopic};
 use super::mistake::Mistake;
 use super::models::{Engine, Model, ModelStage};
+use super::telemetry::{Collector, Telemetry};
 use super::text::Span;
 
 /// A pipeline file that has no mistake.
@@ -54,6 +55,8 @@ pub struct Pipeline {
     pub admin: Option<SocketAddr>,
     /// Where clients ask over HTTP; none if nobody can.
     pub gateway: Option<Gateway>,
+    /// What is told to collectors of OpenTelemetry.
+    pub telemetry: Telemetry,
     /// What may be run but is probably not meant.
     pub warnings: Vec<Mistake>,
     pub(super) text: std::sync::Arc<super::text::SourceText>,
@@ -119,6 +122,11 @@ impl Pipeline {
     /// Something that is wrong with where the gateway listens and to whom, at its line.
     pub fn mistake_of_gateway(&self, gateway: &Gateway, what: impl ToString) -> Mistake {
         self.mistake(&gateway.place, "gateway".to_owned(), what)
+    }
+
+    /// Something that is wrong with where something is told, at its line.
+    pub fn mistake_of_collector(&self, collector: &Collector, what: impl ToString) -> Mistake {
+        self.mistake(&collector.place, collector.key.to_owned(), what)
     }
 
     fn mistake(&self, place: &Span, key: String, what: impl ToString) -> Mistake {

@@ -12,6 +12,7 @@ use super::read_feed::read_feed;
 use super::read_gateway::read_gateway;
 use super::read_model::{read_engine, read_model};
 use super::read_stage::{read_operators, read_stage};
+use super::read_telemetry::read_telemetry;
 use super::reader::{Table, Value};
 use super::text::Span;
 use super::typed::{TypedAdmin, TypedFile};
@@ -79,6 +80,9 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
         file.admin = read_admin(table);
     }
     file.gateway = root.table("gateway").map(read_gateway);
+    if let Some(table) = root.table("telemetry") {
+        file.telemetry = read_telemetry(table);
+    }
     root.finish();
     file
 }

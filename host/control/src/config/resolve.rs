@@ -218,6 +218,7 @@ pub(crate) fn resolve(
             TypedAdmin::Address(address) => Some(address),
         },
         gateway,
+        telemetry: typed.telemetry,
         warnings: Vec::new(),
         text: found.text.clone(),
     }

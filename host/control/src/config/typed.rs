@@ -17,6 +17,7 @@ use super::pipeline::{
     Breaker, Encoding, Format, Grant, Limits, Operators, PropertyPlaces, Start, Ungranted,
 };
 use super::remote_models::RemoteModel;
+use super::telemetry::Telemetry;
 use super::text::Span;
 
 /// The whole file.
@@ -39,6 +40,7 @@ pub(crate) struct TypedFile {
     pub(crate) dead_letters: Option<Option<TypedSinkKind>>,
     pub(crate) admin: TypedAdmin,
     pub(crate) gateway: Option<TypedGateway>,
+    pub(crate) telemetry: Telemetry,
 }
 
 /// Where the admin API listens.

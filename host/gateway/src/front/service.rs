@@ -250,6 +250,7 @@ async fn ask(
         who: entered.who,
         under_way: entered.under_way,
         gone,
+        trace: None,
     };
     Ok(service.endpoints.answer(asked).await)
 }

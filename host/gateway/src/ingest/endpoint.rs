@@ -20,6 +20,7 @@ use super::decode::{Media, Shared, records};
 use super::idempotency;
 use crate::exchange::{Answered, Asked, Content};
 use crate::idempotency::header;
+use crate::traced::{Trace, is_of_trace};
 
 const PREFIX: &str = "/v1/ingest/";
 /// Requests of a source that are decoded and written at once; more wait.
@@ -141,19 +142,16 @@ fn append(
     let record_key = source.key_header.as_ref();
     let record_key = record_key.and_then(|name| asked.headers.get(name));
     let record_key = record_key.map(|value| value.as_bytes());
-    let headers: Vec<_> = source
+    let trace = asked.trace.as_ref();
+    let mut headers: Vec<_> = source
         .headers
         .iter()
+        .filter(|name| trace.is_none() || !is_of_trace(name.as_str()))
         .flat_map(|name| {
             let values = asked.headers.get_all(name).iter();
             values.map(|value| (name.as_str(), Some(value.as_bytes())))
         })
         .collect();
-    let shared = Shared {
-        key: record_key,
-        headers: &headers,
-        arrived: now(),
-    };
     let idempotency = key.map(|key| {
         let scope = [asked.who.name.as_bytes(), source.source.as_bytes()];
         let with = record_key.unwrap_or_default();
@@ -163,6 +161,17 @@ fn append(
         }
         idempotency::digests(&key, &scope, &body)
     });
+    // They are no part of what is the same when it comes again.
+    let of_trace: Vec<_> = trace.into_iter().flat_map(Trace::headers).collect();
+    let of_trace = of_trace
+        .iter()
+        .map(|(name, value)| (*name, Some(value.as_bytes())));
+    headers.extend(of_trace);
+    let shared = Shared {
+        key: record_key,
+        headers: &headers,
+        arrived: now(),
+    };
     let batch = IngestBatch {
         records: records(
             media,

@@ -10,6 +10,7 @@ use super::error::ApiError;
 use super::route::{Endpoint, Route, Settled};
 use crate::exchange::Asked;
 use crate::requests::NewRecord;
+use crate::traced::{Trace, is_of_trace};
 
 /// Headers of a record that every route has.
 const REQUEST_ID: &str = "request-id";
@@ -133,7 +134,13 @@ pub(crate) fn headers(route: &Route, asked: &Asked) -> Vec<(String, Vec<u8>)> {
     if let Some(key) = asked.headers.get(IDEMPOTENCY_KEY) {
         headers.push((IDEMPOTENCY_KEY.to_owned(), key.as_bytes().to_vec()));
     }
+    let trace = asked.trace.as_ref();
+    let own = trace.into_iter().flat_map(Trace::headers);
+    headers.extend(own.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())));
     for name in &route.headers {
+        if trace.is_some() && is_of_trace(name.as_str()) {
+            continue;
+        }
         for value in asked.headers.get_all(name) {
             headers.push((name.as_str().to_owned(), value.as_bytes().to_vec()));
         }

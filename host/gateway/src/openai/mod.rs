@@ -207,6 +207,14 @@ impl OpenAi {
         let read = move || form::read(endpoint, &body);
         let (mut asking, form) = aside(&asked.body, Instant::now() + READING, read).await??;
         let route = self.route(&asked.who, endpoint, &asking.model)?;
+        if let Some(trace) = &asked.trace {
+            trace.asks(
+                endpoint.operation(),
+                &asking.model,
+                &asked.id,
+                asking.stream,
+            );
+        }
         form.check(&route)?;
         if route.has_form {
             messages::begins_anew(&mut asking)?;
@@ -308,8 +316,9 @@ impl Ready {
         let present = shared.map_or_else(String::new, |_| (self.route.present)());
         let shared = shared.map(|shared| (shared, present.as_str()));
         if let Some(resumed) = self.resume(&asked).await? {
+            let trace = asked.trace.clone();
             drop(asked);
-            return Ok(run::run(self.goes_on(resumed)).await);
+            return Ok(run::run(self.goes_on(resumed, trace)).await);
         }
         let prompts = match self.is_there(&asked, shared).await? {
             // What is there costs nothing, whatever the load.
@@ -403,6 +412,7 @@ impl Ready {
         Ok(run::run(run::Job {
             records,
             begun,
+            trace: asked.trace,
             ..self.job(asked.id, created, spending)
         }))
     }
@@ -432,6 +442,7 @@ impl Ready {
             spending,
             prompt: asking.endpoint.prompt(),
             begun: None,
+            trace: None,
             route: self.route.clone(),
         }
     }

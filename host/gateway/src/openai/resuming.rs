@@ -13,6 +13,7 @@ use super::{Options, Ready, run};
 use crate::exchange::Asked;
 use crate::idempotency::{Answers, Begun, Making};
 use crate::requests::{Expected, Spending, Waiting};
+use crate::traced::Trace;
 
 /// What an earlier process was making is expected of the pipeline, which has not begun.
 pub(super) fn expect(options: &Options) {
@@ -100,7 +101,7 @@ impl Ready {
     }
 
     /// Goes on with it.
-    pub(super) fn goes_on(self, resumed: Resumed) -> run::Job {
+    pub(super) fn goes_on(self, resumed: Resumed, trace: Option<Trace>) -> run::Job {
         let (id, created) = (resumed.begun.id, resumed.begun.created);
         let ready = Ready {
             served: resumed.served,
@@ -109,6 +110,7 @@ impl Ready {
         };
         run::Job {
             resumed: Some(resumed.waiting),
+            trace,
             ..ready.job(id, created, resumed.spending)
         }
     }

@@ -7,6 +7,8 @@ use hyper::header::HeaderName;
 use tidegate_contract::{AskingRecord, ModelError};
 
 use super::load::{OtherModel, Step};
+use tidegate_telemetry::trace::names;
+
 use crate::access::Scope;
 
 /// What a model is asked for, by the path.
@@ -47,6 +49,16 @@ impl Endpoint {
             Endpoint::Responses => "responses",
             Endpoint::Embeddings => "embeddings",
             Endpoint::Rerank => "rerank",
+        }
+    }
+
+    /// What a model is asked for, as OpenTelemetry has it.
+    pub(crate) fn operation(self) -> &'static str {
+        match self {
+            Endpoint::Chat | Endpoint::Responses => names::CHAT,
+            Endpoint::Completions => names::TEXT_COMPLETION,
+            Endpoint::Embeddings => names::EMBEDDINGS,
+            Endpoint::Rerank => names::RERANK,
         }
     }
 

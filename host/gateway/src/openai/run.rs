@@ -19,6 +19,7 @@ use super::route::Route;
 use crate::exchange::{Answered, Content, Gone, Part};
 use crate::idempotency::{Begun, Making};
 use crate::requests::{Heard, NewRecord, OwnedPiece, Patience, Requests, Spending, Waiting};
+use crate::traced::Trace;
 
 /// How long a client hears nothing: both common ones give up after some minutes.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -54,6 +55,8 @@ pub(crate) struct Job {
     pub(crate) prompt: &'static str,
     /// Who is told of which record an answer is made, if it is one.
     pub(crate) begun: Option<(Making, Begun)>,
+    /// The trace of whoever asked first.
+    pub(crate) trace: Option<Trace>,
 }
 
 /// Asks, and answers with what the first header can say.
@@ -112,6 +115,7 @@ struct Running {
     pieces: Option<usize>,
     spending: Arc<Spending>,
     prompt: &'static str,
+    trace: Option<Trace>,
 }
 
 impl Running {
@@ -150,6 +154,7 @@ impl Running {
             pieces: job.pieces,
             spending: job.spending,
             prompt: job.prompt,
+            trace: job.trace,
         };
         // Of several records some may be done when the others are not: those are asked anew together.
         let begun = job.begun.filter(|_| running.answers.len() == 1);
@@ -285,6 +290,11 @@ impl Running {
         let usage = Usage::of(&answers);
         // Before the end is read: whoever asks next counts on it.
         self.spending.settle_at(usage.prompt + usage.answer);
+        if let Some(trace) = &self.trace {
+            let choices = answers.iter().flat_map(|answer| &answer.choices);
+            let ends = choices.map(|choice| choice.finish);
+            trace.answered(ends, usage.prompt, usage.answer);
+        }
         (answers, usage)
     }
 
@@ -373,6 +383,9 @@ impl Running {
                 Err(error) => break error,
             }
         };
+        if let Some(trace) = &self.trace {
+            trace.broke();
+        }
         self.framing.broken(&broken, &mut out);
         self.waiting.settle();
         let _ = to.send(Part::Broken(out.into()));

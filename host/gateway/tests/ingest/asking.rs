@@ -78,6 +78,7 @@ pub(crate) fn asked(
         who: ada(),
         under_way: None,
         gone,
+        trace: None,
     };
     (asked, leave)
 }

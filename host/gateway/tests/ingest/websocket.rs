@@ -34,6 +34,7 @@ async fn serve(outputs: Outputs, stream: TcpStream) {
                 who: ada(),
                 under_way: None,
                 gone,
+                trace: None,
             };
             let answered = outputs.answer(asked).await;
             let mut response = Response::builder().status(answered.status);

@@ -11,6 +11,7 @@ use tidegate_gateway::front::{Endpoints, Limits};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
 use tidegate_gateway::outputs::Outputs;
 use tidegate_state::{FileIngestLog, IngestLimits, MemoryDisk};
+use tidegate_telemetry::trace::Tracer;
 
 use crate::flow::Gateway;
 
@@ -42,6 +43,7 @@ async fn every_endpoint_has_its_scope_and_those_that_last_are_counted_at_once() 
         ingest: Ingest::new([events()]),
         outputs: Outputs::new([], []),
         counted: Counted::default(),
+        tracer: Tracer::default(),
     };
     // The body of a GET, and of a POST: none where nothing of it is read.
     let (nothing, refused) = (None, Some(0));

@@ -340,6 +340,7 @@ pub(crate) fn asked(path: &str, body: &Value) -> (watch::Sender<bool>, Asked) {
         who,
         under_way: None,
         gone,
+        trace: None,
     };
     (here, asked)
 }

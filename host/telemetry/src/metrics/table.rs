@@ -67,6 +67,10 @@ families! {
         "Tokens of prompts whose answers left their stage";
     GENERATED_TOKENS = Counter "tidegate_generated_tokens_total", Unit::Of("tokens"), &[], Process,
         "Tokens of answers, as they are made";
+    SPANS_MADE = Counter "tidegate_spans_made_total", Unit::Of("spans"), &[], Process,
+        "Spans that were made of what is traced";
+    SPANS_EXPORTED = Counter "tidegate_spans_exported_total", Unit::Of("spans"), &[], Process,
+        "Spans that a collector has taken";
     SPANS_DROPPED = Counter "tidegate_spans_dropped_total", Unit::Of("spans"), &[], Process,
         "Spans of traces that were not exported";
 

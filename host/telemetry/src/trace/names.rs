@@ -32,8 +32,10 @@ pub const CHAT: &str = "chat";
 pub const TEXT_COMPLETION: &str = "text_completion";
 /// The operation that makes a vector.
 pub const EMBEDDINGS: &str = "embeddings";
-/// The operation that finds a label: a name of this project, the conventions have none.
+/// The operations that find a label and that order texts: names of this project, the conventions have none.
 pub const CLASSIFY: &str = "classify";
+/// See [`CLASSIFY`].
+pub const RERANK: &str = "rerank";
 /// The provider that a model of this process has.
 pub const OWN_PROVIDER: &str = "tidegate";
 /// The provider of a model that is asked by OpenAI's protocol, whosever it is.

@@ -15,6 +15,7 @@ use tidegate_gateway::openai::load::Shed;
 use tidegate_gateway::openai::{self, OpenAi};
 use tidegate_gateway::outputs::{OutputOptions, Outputs};
 use tidegate_gateway::requests::Requests;
+use tidegate_telemetry::trace::Tracer;
 use tokio::runtime::Runtime;
 
 use super::Gateway;
@@ -51,8 +52,8 @@ impl Serving {
         configured: &config::Gateway,
         bound: Bound,
         gateway: &Gateway,
-        models: &Models,
-        topology: &Topology,
+        (models, topology): (&Models, &Topology),
+        tracer: Tracer,
     ) -> Result<Arc<Serving>, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -82,6 +83,7 @@ impl Serving {
             outputs: outputs.clone(),
             counted: counted.clone(),
             health: health.clone(),
+            tracer,
         };
         runtime.spawn(forget_old(
             gateway.repeated.clone(),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod collector;
 pub mod mock;
 mod package;
 pub mod script_reader;

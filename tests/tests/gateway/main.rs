@@ -31,5 +31,6 @@ mod signed;
 mod starting;
 mod streams;
 mod tokens;
+mod traces;
 mod vectors;
 mod workers;

@@ -14,6 +14,7 @@ mod partitions;
 mod stopping;
 mod takeover;
 mod tokens;
+mod traces;
 mod until;
 
 use std::collections::{BTreeMap, BTreeSet};

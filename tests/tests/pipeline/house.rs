@@ -53,6 +53,7 @@ fn rooms_depend_only_on_what_they_may_touch() {
         ("tidegate-codec", &["tidegate-record", "tidegate-contract"]),
         ("tidegate-state", &["tidegate-contract"]),
         ("tidegate-telemetry", &["tidegate-record"]),
+        ("tidegate-otlp", &["tidegate-telemetry"]),
         ("tidegate-text", &["tidegate-contract"]),
         (
             "tidegate-operator",
@@ -146,7 +147,7 @@ fn rooms_depend_only_on_what_they_may_touch() {
     }
     let rooms = std::fs::read_dir(root().join("host")).unwrap().count();
     assert_eq!(
-        rooms, 20,
+        rooms, 21,
         "a new room needs its line here and in ARCHITECTURE.md"
     );
 }
@@ -162,16 +163,19 @@ fn each_library_has_one_room() {
         // The tests ask the broker by themselves, and stand in for its own tools.
         ("rdkafka", &["tidegate-connect", "tidegate-tests"]),
         ("axum", &["tidegate-control"]),
-        // Servers are the two rooms that take connections; `connect` asks other servers, and benches load ours.
+        // Servers are the two rooms that take connections; `connect` and `otlp` ask other servers, and benches load ours.
         (
             "hyper",
             &[
                 "tidegate-control",
                 "tidegate-gateway",
                 "tidegate-connect",
+                "tidegate-otlp",
                 "tidegate-benches",
             ],
         ),
+        // The tests are a collector.
+        ("opentelemetry-proto", &["tidegate-otlp", "tidegate-tests"]),
         ("tokio-tungstenite", &["tidegate-gateway"]),
         ("tokio-rustls", &["tidegate-gateway"]),
         ("tokenizers", &["tidegate-text"]),

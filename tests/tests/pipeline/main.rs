@@ -32,6 +32,7 @@ mod sdks;
 mod slots;
 mod swap;
 mod testing;
+mod told;
 mod toolchains;
 mod try_out;
 mod waiting;

@@ -44,7 +44,7 @@ impl Traces {
         let Some(record) = of.entry.view() else {
             return;
         };
-        let Some(traced) = self.of(&record) else {
+        let Some(traced) = self.of(&record).filter(|_| was_tried(of.result)) else {
             return;
         };
         let id = record.id();
@@ -137,11 +137,24 @@ impl Traces {
     }
 }
 
+/// Whether a model has made anything of a request. One that it has put off, or had no room for, was no try of it.
+fn was_tried(result: &Result<Answer, ModelError>) -> bool {
+    let put_off = matches!(
+        result,
+        Err(ModelError::Full { .. }
+            | ModelError::Unknown(_)
+            | ModelError::Remote {
+                again: true,
+                after: Some(_),
+                ..
+            })
+    );
+    !put_off
+}
+
 /// In which way a model has failed, in a word.
 fn error_kind(error: &ModelError) -> &'static str {
     match error {
-        ModelError::Full { .. } => "full",
-        ModelError::Unknown(_) => "unknown_model",
         ModelError::Closed => "closed",
         ModelError::Cancelled => "cancelled",
         ModelError::Expired { .. } | ModelError::Hopeless { .. } => "deadline",

@@ -24,6 +24,9 @@ zzzzzzzzzzzzzzzz = 1
 zzzzzzzzzzzzzzzz = 1
 [gateway.tokens]
 zzzzzzzzzzzzzzzz = 1
+[telemetry]
+traces = { zzzzzzzzzzzzzzzz = 1 }
+metrics = { zzzzzzzzzzzzzzzz = 1 }
 [model.m]
 zzzzzzzzzzzzzzzz = 1
 [model.far]
@@ -106,7 +109,7 @@ fn kind(parts: &[&str]) -> (String, String) {
         ["gateway", part, ..] if OF_GATEWAY.contains(part) => {
             (format!("gateway.{part}"), String::new())
         }
-        ["gateway", ..] => ("gateway".to_owned(), prefix(parts.get(1))),
+        [of @ ("gateway" | "telemetry"), ..] => ((*of).to_owned(), prefix(parts.get(1))),
         _ => (parts[0].to_owned(), prefix(parts.get(2))),
     }
 }

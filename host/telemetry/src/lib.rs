@@ -21,8 +21,8 @@ pub mod metrics;
 mod plain;
 mod progress;
 mod summary;
-mod works;
 pub mod trace;
+mod works;
 
 pub use edges::{Edges, Sender, Taker};
 pub use format::{count, decimal, milliseconds, size};

@@ -222,6 +222,11 @@ impl Meters {
         &self.edges
     }
 
+    /// Name of the pipeline.
+    pub fn pipeline(&self) -> &str {
+        &self.pipeline
+    }
+
     /// With spans of what is counted.
     #[must_use]
     pub fn with_tracer(self, tracer: Tracer) -> Self {

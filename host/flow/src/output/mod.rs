@@ -69,7 +69,7 @@ impl Output {
     ) -> Output {
         Output {
             hearing: Hearing::new(&topology),
-            traces: Traces::new(topology.clone(), meters.tracer().clone()),
+            traces: Traces::new(topology.clone(), meters.tracer().clone(), meters.pipeline()),
             topology,
             unsettled: vec![0; sinks.len()],
             sinks,

@@ -53,13 +53,11 @@ impl Traced {
         }
     }
 
-    /// A span that is the same whenever it is asked for.
-    fn derived(&self, id: RecordId, of: Of, more: [u64; 2]) -> SpanId {
-        let bytes = u128::from_be_bytes(self.trace.bytes());
-        let digest = Digest::default()
-            .with((bytes >> 64) as u64)
-            .with(bytes as u64);
-        let digest = series(digest, id).with(id.offset).with(id.emit);
+    /// A span that is the same whenever it is asked for, and another wherever else the trace comes by.
+    fn derived(&self, series: Digest, id: RecordId, of: Of, more: [u64; 2]) -> SpanId {
+        let trace = u128::from_be_bytes(self.trace.bytes());
+        let digest = series.with((trace >> 64) as u64).with(trace as u64);
+        let digest = digest.with(id.offset).with(id.emit);
         digest.with(of as u64).with(more[0]).with(more[1]).span()
     }
 }
@@ -75,17 +73,17 @@ fn series(source: Digest, id: RecordId) -> Digest {
 pub(crate) struct Traces {
     tracer: Tracer,
     topology: Arc<Topology>,
-    /// One for each source and what it reads.
+    /// One for each source of this pipeline and what it reads.
     sources: Vec<Digest>,
     /// Those that are finished since the last cut.
     finished: Finished,
 }
 
 impl Traces {
-    pub(crate) fn new(topology: Arc<Topology>, tracer: Tracer) -> Traces {
+    pub(crate) fn new(topology: Arc<Topology>, tracer: Tracer, pipeline: &str) -> Traces {
         let of = |source: &crate::topology::Source| {
             let identities = source.identities.iter().map(String::as_str);
-            let names: Vec<&str> = [source.name.as_str()]
+            let names: Vec<&str> = [pipeline, source.name.as_str()]
                 .into_iter()
                 .chain(identities)
                 .collect();
@@ -110,9 +108,12 @@ impl Traces {
     /// The trace of a record, if it is recorded.
     pub(crate) fn of(&self, record: &RecordView<'_>) -> Option<Traced> {
         self.tracer.is_on().then_some(())?;
-        let id = record.id();
+        self.in_series(self.series(record.id())?, record)
+    }
+
+    fn series(&self, id: RecordId) -> Option<Digest> {
         let source = self.sources.get(usize::from(id.source))?;
-        self.in_series(series(*source, id), record)
+        Some(series(*source, id))
     }
 
     /// Those records of a batch, from one partition, that are traced, with their places in it.
@@ -122,10 +123,9 @@ impl Traces {
         let Some(id) = first.map(|first| first.id()) else {
             return Vec::new();
         };
-        let Some(source) = self.sources.get(usize::from(id.source)) else {
+        let Some(series) = self.series(id) else {
             return Vec::new();
         };
-        let series = series(*source, id);
         let records = view.records().enumerate();
         records
             .filter_map(|(index, record)| Some((index, self.in_series(series, &record)?)))
@@ -148,11 +148,17 @@ impl Traces {
                 sampler.takes(trace).then_some(trace)
             }
         };
-        self.traced(trace?, came, record.id())
+        self.traced(series, trace?, came, record.id())
     }
 
     #[cold]
-    fn traced(&self, trace: TraceId, came: Option<TraceContext>, id: RecordId) -> Option<Traced> {
+    fn traced(
+        &self,
+        series: Digest,
+        trace: TraceId,
+        came: Option<TraceContext>,
+        id: RecordId,
+    ) -> Option<Traced> {
         let came = came.map(|came| came.span);
         let called = self.topology.sources.get(usize::from(id.source))?.called;
         let traced = Traced {
@@ -165,7 +171,7 @@ impl Traces {
             (true, came) => came.map(|_| traced),
             (false, _) => {
                 let whole = RecordId { emit: 0, ..id };
-                let entry = traced.derived(whole, Of::Entry, [0; 2]);
+                let entry = traced.derived(series, whole, Of::Entry, [0; 2]);
                 Some(Traced { entry, ..traced })
             }
         }

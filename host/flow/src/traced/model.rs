@@ -19,18 +19,18 @@ pub(crate) struct Asking<'a> {
     pub result: &'a Result<Answer, ModelError>,
 }
 
-/// The span of a request to a model: the same when it is asked and when it is answered.
-fn span_of(traced: &Traced, id: RecordId, stage: usize, attempt: u32) -> SpanId {
-    let of = [stage as u64, u64::from(attempt)];
-    traced.derived(id, Of::Model, of)
-}
-
 impl Traces {
+    /// The span of a request to a model: the same when it is asked and when it is answered.
+    fn span_of(&self, traced: &Traced, id: RecordId, stage: usize, attempt: u32) -> Option<SpanId> {
+        let of = [stage as u64, u64::from(attempt)];
+        Some(traced.derived(self.series(id)?, id, Of::Model, of))
+    }
+
     /// What a request of this entry to another server goes on with; none if it is not traced.
     pub(crate) fn traceparent(&self, stage: usize, entry: &Entry) -> Option<String> {
         let record = entry.view()?;
         let traced = self.of(&record)?;
-        let span = span_of(&traced, record.id(), stage, entry.attempt);
+        let span = self.span_of(&traced, record.id(), stage, entry.attempt)?;
         Some(traced.span(span).traceparent())
     }
 
@@ -61,7 +61,9 @@ impl Traces {
             true => (SpanKind::Client, names::REMOTE_PROVIDER),
             false => (SpanKind::Internal, names::OWN_PROVIDER),
         };
-        let span = span_of(&traced, id, of.stage, of.entry.attempt);
+        let Some(span) = self.span_of(&traced, id, of.stage, of.entry.attempt) else {
+            return;
+        };
         let stage = &self.topology.stages[of.stage].name;
         let name = format!("{operation} {}", chosen.name);
         let mut span = Span::new(traced.span(span), Some(traced.entry), kind, name)

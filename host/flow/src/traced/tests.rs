@@ -37,7 +37,7 @@ fn topology() -> Arc<Topology> {
 
 fn traces(part: f64) -> (Traces, SpanQueue) {
     let (tracer, queue) = Tracer::new(Sampler::new(part), 1000);
-    (Traces::new(topology(), tracer), queue)
+    (Traces::new(topology(), tracer, "tests"), queue)
 }
 
 fn batch(source: u16, offsets: std::ops::Range<u64>, headers: &[(&str, Option<&[u8]>)]) -> Batch {
@@ -77,6 +77,14 @@ fn a_record_has_the_same_trace_whoever_reads_it_again() {
         assert_eq!(first.of(&record), Some(one));
         assert_eq!(one.came, None);
     }
+    // Another pipeline that reads it in the same trace has a span of its own.
+    let (tracer, _other) = Tracer::new(Sampler::new(0.0), 1);
+    let other = Traces::new(topology(), tracer, "another");
+    let headers: [(&str, Option<&[u8]>); 1] = [("traceparent", Some(CAME.as_bytes()))];
+    let came = batch(0, 0..1, &headers);
+    let (one, two) = (first.of_batch(&came)[0].1, other.of_batch(&came)[0].1);
+    assert_eq!(one.trace, two.trace);
+    assert_ne!(one.entry, two.entry);
     // What cannot be read again is another each time.
     let records = batch(2, 0..1000, &[]);
     assert_ne!(first.of_batch(&records), second.of_batch(&records));
@@ -121,7 +129,7 @@ fn a_header_that_is_wrong_is_none() {
 
 #[test]
 fn without_a_tracer_nothing_is_traced() {
-    let traces = Traces::new(topology(), Tracer::default());
+    let traces = Traces::new(topology(), Tracer::default(), "tests");
     let headers: [(&str, Option<&[u8]>); 1] = [("traceparent", Some(CAME.as_bytes()))];
     let records = batch(0, 0..8, &headers);
     assert_eq!(traces.of_batch(&records), []);

@@ -8,10 +8,9 @@ use tidegate_connect::remote::{RemoteModel, RemoteStats};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport,
-    Host, LetterPage, LetterQuery, LetterReport, LettersRefused, ModelRefused, ModelReport,
-    Percentiles, RecordCounts, RunState, SentLetters, ShedReport, SlotReport,
-    SlotTrouble, StatusReport,
+    DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport, Host, LetterPage,
+    LetterQuery, LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport, Percentiles,
+    RecordCounts, RunState, SentLetters, ShedReport, SlotReport, SlotTrouble, StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -21,7 +20,7 @@ use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
 use crate::letters::Letters;
-use crate::live::{Live, counters, reported};
+use crate::live::{Live, counters, log_report, reported};
 use crate::models::{HostedModel, remote_report};
 use crate::operator_metrics::operator_metrics;
 use crate::terminal::under_way;
@@ -274,6 +273,14 @@ impl Host for RunningHost {
 
     fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
         self.letters.send(ids)
+    }
+
+    fn log(&self, slot: &str, after: u64) -> Option<LogReport> {
+        let hosted = self
+            .slots
+            .iter()
+            .find(|hosted| hosted.slot.name() == slot)?;
+        Some(log_report(hosted.slot.log(after)))
     }
 
     fn metrics(&self) -> Option<String> {

@@ -6,10 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_control::config::{Pipeline, StageKind};
 use tidegate_control::{
-    ComponentVersion, DEPLOYMENTS, DeploymentReport, Graph, SlotCounters, StageReport, StageRole,
-    Way,
+    ComponentVersion, DEPLOYMENTS, DeploymentReport, Graph, LogLine, LogReport, SlotCounters,
+    StageReport, StageRole, Way,
 };
 use tidegate_telemetry::{Edges, Meters, StageMeters};
+
+use crate::stage_times::StageTimes;
 
 /// Most bytes of why a deployment was refused.
 const REFUSAL_BYTES: usize = 2048;
@@ -19,6 +21,7 @@ pub(crate) struct Live {
     stages: Vec<(StageRole, Option<String>)>,
     graph: Graph,
     ways: Vec<Way>,
+    lately: StageTimes,
     /// The latest first.
     deployments: Mutex<VecDeque<DeploymentReport>>,
 }
@@ -39,6 +42,7 @@ impl Live {
                 .collect(),
             graph,
             ways,
+            lately: StageTimes::default(),
             deployments: Mutex::default(),
         }
     }
@@ -58,16 +62,21 @@ impl Live {
     }
 
     pub(crate) fn stages(&self, meters: &Meters) -> Vec<StageReport> {
-        let stages = self.stages.iter().zip(meters.stages());
-        let report =
-            |((kind, model), stage): (&(StageRole, Option<String>), &StageMeters)| StageReport {
-                name: stage.name.clone(),
-                kind: *kind,
-                model: model.clone(),
-                counters: counters(stage),
-                batches: stage.batches.get(),
-            };
-        stages.map(report).collect()
+        let times = self.lately.look(meters.clock(), meters.stages());
+        let stages = self.stages.iter().zip(meters.stages()).zip(times);
+        let report = stages.map(|(((kind, model), stage), time_ms)| StageReport {
+            name: stage.name.clone(),
+            kind: *kind,
+            model: model.clone(),
+            counters: counters(stage),
+            batches: stage.batches.get(),
+            inbox: stage.inbox.get(),
+            waiting: stage.waiting.get(),
+            limit: stage.limit.get(),
+            full_seconds: stage.full.get().as_secs_f64(),
+            time_ms,
+        });
+        report.collect()
     }
 
     /// What was deployed, the latest first.
@@ -84,7 +93,6 @@ impl Live {
         new: Result<ComponentVersion, &str>,
         fell_back: bool,
     ) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let (new, refused) = match new {
             Ok(new) => (Some(new), None),
             Err(why) => (None, Some(tidegate_telemetry::plain(why, REFUSAL_BYTES))),
@@ -92,7 +100,7 @@ impl Live {
         let mut deployments = self.lock();
         deployments.truncate(DEPLOYMENTS - 1);
         deployments.push_front(DeploymentReport {
-            at: now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX)),
+            at: milliseconds(SystemTime::now()),
             slot: slot.to_owned(),
             label: label.to_owned(),
             old,
@@ -119,6 +127,29 @@ pub(crate) fn counters(stage: &StageMeters) -> SlotCounters {
         dead: stage.records_dead.get(),
         retried: stage.records_retried.get(),
     }
+}
+
+/// A slot's log, as reports have it.
+pub(crate) fn log_report(log: tidegate_operator::LogLines) -> LogReport {
+    let line = |line: tidegate_operator::LogLine| LogLine {
+        number: line.number,
+        at: milliseconds(line.at),
+        level: line.level.name().to_owned(),
+        text: line.text,
+    };
+    LogReport {
+        lines: log.lines.into_iter().map(line).collect(),
+        next: log.next,
+        missed: log.missed,
+    }
+}
+
+/// Since 1970.
+fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }
 
 /// A version of a component, as reports have it.
@@ -150,6 +181,7 @@ mod tests {
             stages: Vec::new(),
             graph: Graph::default(),
             ways: Vec::new(),
+            lately: StageTimes::default(),
             deployments: Mutex::default(),
         };
         for number in 0..DEPLOYMENTS + 5 {

@@ -19,6 +19,7 @@ mod models;
 mod opening;
 mod operator_metrics;
 mod revisions;
+mod stage_times;
 mod starting;
 mod terminal;
 mod wire;
@@ -137,6 +138,29 @@ enum Command {
     /// Look at the dead letters of a pipeline, and send them again.
     #[command(subcommand)]
     DeadLetters(commands::letters::LettersCommand),
+    /// Print the link to the page of a running pipeline: what it does, in a browser on this machine.
+    #[command(after_help = "Examples:\n  \
+        tidegate page --pipeline pipeline.toml\n  \
+        tidegate page --open --pipeline pipeline.toml\n\n\
+        The link has the token of the host in it: whoever has it may do all that the host lets its owner do.")]
+    Page {
+        #[command(flatten)]
+        host: HostArguments,
+        /// Open it in the browser of this machine.
+        #[arg(long)]
+        open: bool,
+    },
+    /// Print what the operator of a slot has said lately.
+    #[command(after_help = "Example:\n  tidegate logs redact --follow --pipeline pipeline.toml")]
+    Logs {
+        /// The slot: the name of the stage.
+        slot: String,
+        #[command(flatten)]
+        host: HostArguments,
+        /// Go on with what it says from now on, until Ctrl-C.
+        #[arg(long, short)]
+        follow: bool,
+    },
     /// Look at models, convert and measure them, and change those of a running pipeline.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -561,6 +585,8 @@ fn main() -> ExitCode {
         Command::Status { host, json } => commands::status::status(&host, json),
         Command::Health { host, ready, json } => commands::health::health(&host, ready, json),
         Command::DeadLetters(command) => commands::letters::letters(&command),
+        Command::Page { host, open } => commands::page::page(&host, open),
+        Command::Logs { slot, host, follow } => commands::logs::logs(&slot, &host, follow),
         Command::Model(command) => model(&command),
         Command::New {
             name,

@@ -8,8 +8,8 @@ use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
     DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Host, LetterPage, LetterQuery,
-    LetterReport, LettersRefused, ModelRefused, ModelReport, Percentiles, RecordCounts, RunState,
-    SentLetters, StatusReport,
+    LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport, Percentiles, RecordCounts,
+    RunState, SentLetters, StatusReport,
 };
 use tidegate_flow::Counts;
 
@@ -166,6 +166,10 @@ impl Host for StartingHost {
             Some(running) => running.unload_model(name),
             None => Err(ModelRefused::Refused(STARTING.into())),
         }
+    }
+
+    fn log(&self, slot: &str, after: u64) -> Option<LogReport> {
+        self.running()?.log(slot, after)
     }
 
     fn metrics(&self) -> Option<String> {

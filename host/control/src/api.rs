@@ -9,7 +9,7 @@ use tidegate_telemetry::{plain, work_line};
 use crate::graph::Graph;
 use crate::health::HealthReport;
 use crate::letters::{LetterPage, LetterQuery, LetterReport, LettersRefused, SentLetters};
-use crate::live::{DeploymentReport, StageReport};
+use crate::live::{DeploymentReport, LogReport, StageReport};
 use crate::models::{ModelRefused, ModelReport, RemoteReport};
 
 /// Most bytes of a kind or unit that are shown.
@@ -66,6 +66,12 @@ pub trait Host: Send + Sync {
     fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
         let id = ids.first().cloned().unwrap_or_default();
         Err(LettersRefused::Unknown { id })
+    }
+
+    /// The log of a slot, lines of this number and later; none if there is no such slot.
+    fn log(&self, slot: &str, after: u64) -> Option<LogReport> {
+        let _ = (slot, after);
+        None
     }
 
     /// Its counters in the text format of Prometheus, if it has any.

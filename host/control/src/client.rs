@@ -13,6 +13,7 @@ use crate::api::{DeployReport, DeployRequest, StatusReport};
 use crate::config::{Mistakes, state_directory};
 use crate::health::HealthReport;
 use crate::letters::{LetterPage, LetterQuery, LetterReport, SendLetters, SentLetters};
+use crate::live::LogReport;
 use crate::models::ModelReport;
 use crate::token::AdminFile;
 
@@ -170,6 +171,11 @@ impl Client {
         self.file.address
     }
 
+    /// Its state directory, if it was found by that.
+    pub fn state(&self) -> Option<&Path> {
+        self.found.as_deref()?.parent()
+    }
+
     /// Whether the process that left its address may still be there.
     pub fn is_there(&self) -> bool {
         !gone(self.file.pid)
@@ -228,6 +234,21 @@ impl Client {
             .header("expect", "100-continue")
             .send(&body[..]);
         self.understood(answer)
+    }
+
+    /// The log of a slot, lines of this number and later.
+    pub fn log(&self, slot: &str, after: u64) -> Result<LogReport, ClientError> {
+        let answer = agent(ASK)
+            .get(self.url(&format!("/v1/slots/{}/logs", escaped(slot))))
+            .query("after", after.to_string())
+            .header("authorization", self.authorization())
+            .call();
+        self.understood(answer)
+    }
+
+    /// The address of its page, with the token in it: whoever has it sees and may do all that the admin API does.
+    pub fn page(&self) -> String {
+        format!("{}#token={}", self.url("/"), escaped(&self.file.token))
     }
 
     /// The models of its pipeline.

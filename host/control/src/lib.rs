@@ -33,5 +33,5 @@ pub use letters::{
     LETTERS, LetterHeader, LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused,
     MAX_LETTERS, MAX_SENT, SendLetters, SendResult, SendState, SentLetters,
 };
-pub use live::{DEPLOYMENTS, DeploymentReport, StageReport, StageRole};
+pub use live::{DEPLOYMENTS, DeploymentReport, LogLine, LogReport, StageReport, StageRole};
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{ComponentVersion, SlotCounters};
+use crate::api::{ComponentVersion, Percentiles, SlotCounters};
 
 /// A stage and what it did since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,17 @@ pub struct StageReport {
     pub counters: SlotCounters,
     /// Batches it answered, or requests to its model.
     pub batches: u64,
+    /// Records that have come to it and that it has not taken.
+    pub inbox: u64,
+    /// Records that wait in it: for an answer, a retry, or others of their lane.
+    pub waiting: u64,
+    /// Most that may wait in it, in all tasks together; 0 before anything has come.
+    pub limit: u64,
+    /// For how long it, or one after it, took no more, seconds since the start.
+    pub full_seconds: f64,
+    /// How long calls of its operator took, each with a batch, or requests to its model: of those since about ten seconds,
+    /// if somebody looked then, else of all. As far as the buckets of the metrics tell.
+    pub time_ms: Percentiles,
 }
 
 /// What a stage does.
@@ -55,3 +66,27 @@ pub struct DeploymentReport {
 
 /// Most deployments that are told.
 pub const DEPLOYMENTS: usize = 20;
+
+/// Lines of a slot's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogReport {
+    /// Those that are still there, the oldest first.
+    pub lines: Vec<LogLine>,
+    /// What `after` is to be for what comes next.
+    pub next: u64,
+    /// How many that were asked for are gone: of a slot the last thousand lines are kept, 256 KiB of them at most.
+    pub missed: u64,
+}
+
+/// A line that an operator has logged, or has written to its output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// Its number in the slot, from 0.
+    pub number: u64,
+    /// When it was said, milliseconds since 1970.
+    pub at: u64,
+    /// `trace`, `debug`, `info`, `warn` or `error`.
+    pub level: String,
+    /// The text, without control characters, at most 4 KiB.
+    pub text: String,
+}

@@ -9,6 +9,7 @@ use tidegate_telemetry::plain;
 
 use crate::budget::Budget;
 use crate::listener::{Level, Listener};
+use crate::recent::{LogLines, Recent};
 
 /// Longest line an operator may log, in bytes; the rest is cut.
 pub(crate) const LINE_BYTES: usize = 4096;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     start: Instant,
     window: Mutex<Window>,
+    recent: Mutex<Recent>,
     lines: AtomicU64,
     suppressed: AtomicU64,
     /// Who takes the lines in the log's place.
@@ -65,6 +67,7 @@ impl Shared {
             name,
             start: Instant::now(),
             window: Mutex::default(),
+            recent: Mutex::default(),
             lines: AtomicU64::new(0),
             suppressed: AtomicU64::new(0),
             listener: None,
@@ -119,6 +122,7 @@ impl Shared {
         self.lines.fetch_add(1, Ordering::Relaxed);
         let line = line();
         let line = plain(&line, LINE_BYTES);
+        lock(&self.recent).add(level, &line);
         match level {
             Level::Trace => tracing::trace!(target: "tidegate::operator", slot, "{line}"),
             Level::Debug => tracing::debug!(target: "tidegate::operator", slot, "{line}"),
@@ -126,6 +130,11 @@ impl Shared {
             Level::Warn => tracing::warn!(target: "tidegate::operator", slot, "{line}"),
             Level::Error => tracing::error!(target: "tidegate::operator", slot, "{line}"),
         }
+    }
+
+    /// The last lines that were logged, of this number and later.
+    pub(crate) fn recent(&self, from: u64) -> LogLines {
+        lock(&self.recent).from(from)
     }
 
     fn tell_missed(&self, missed: u64) {

@@ -23,6 +23,7 @@ use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::recent::LogLines;
 use crate::remembered;
 use crate::revision::{Revision, SlotContext};
 use crate::samples::Samples;
@@ -447,6 +448,11 @@ impl ComponentSlot {
     /// The engine that its components are compiled with.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The last lines of its log, of this number and later.
+    pub fn log(&self, from: u64) -> LogLines {
+        self.context.shared.recent(from)
     }
 
     /// Name of the stage.

@@ -18,6 +18,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tracing::debug;
 
+use super::live::Following;
 use super::routes::failed;
 use super::{CONNECTION, HEAD};
 
@@ -167,7 +168,12 @@ impl Connection {
             ));
         };
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
-        TowerToHyperService::new(service).call(request).await
+        let response = TowerToHyperService::new(service).call(request).await?;
+        if response.extensions().get::<Following>().is_some() {
+            // It goes on for long, and has a bound of its own.
+            *self.place.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok(response)
     }
 }
 

@@ -5,10 +5,14 @@
 //! One request a connection; everything that is read has a limit and a deadline. A connection that has not said what it
 //! wants holds up nobody: when there are too many of them, the oldest is closed.
 
+mod changes;
 mod connections;
 mod health;
 mod letters;
+mod live;
+mod logs;
 mod models;
+mod page;
 mod routes;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::live::{self, Live};
+use super::page;
 use super::{CONFIG_BYTES, MAX_COMPONENT, MAX_CONFIG};
 use crate::api::{DeployRefused, DeployRequest, Host};
 use crate::token::same;
@@ -27,6 +29,7 @@ const LABEL: usize = 200;
 
 pub(super) struct Shared {
     pub(super) host: Arc<dyn Host>,
+    pub(super) live: Live,
     /// `Bearer ` and the token.
     authorization: Vec<u8>,
     /// What a `Host` header may say.
@@ -39,6 +42,7 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
     let port = address.port();
     let shared = Arc::new(Shared {
         host,
+        live: Live::new(),
         authorization: format!("Bearer {token}").into_bytes(),
         names: vec![
             address.to_string(),
@@ -62,14 +66,17 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
         .route("/v1/dead-letters", get(super::letters::list))
         .route("/v1/dead-letters/send", post(super::letters::send))
         .route("/v1/dead-letters/{*id}", get(super::letters::one))
+        .route("/v1/live", get(live::follow))
+        .route("/v1/slots/{slot}/logs", get(super::logs::slot))
         .route("/metrics", get(metrics))
+        .merge(page::router())
         .fallback(async |request: Request| {
             let (method, path) = (request.method(), request.uri().path());
             failed(
                 StatusCode::NOT_FOUND,
                 format!(
                     "there is no {method} {path}; GET /healthz/live, GET /healthz/ready, GET /v1/health, GET /v1/status, GET /v1/models, GET /v1/dead-letters, \
-                     GET /v1/dead-letters/ID, GET /metrics, POST /v1/dead-letters/send, POST /v1/slots/SLOT, POST /v1/models/MODEL, DELETE /v1/models/MODEL"
+                     GET /v1/dead-letters/ID, GET /v1/live, GET /v1/slots/SLOT/logs, GET /metrics, POST /v1/dead-letters/send, POST /v1/slots/SLOT, POST /v1/models/MODEL, DELETE /v1/models/MODEL"
                 ),
             )
         })
@@ -107,6 +114,9 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
             StatusCode::FORBIDDEN,
             format!("the Host header must be {}", shared.names[0]),
         );
+    }
+    if page::is_page(request.uri().path()) {
+        return next.run(request).await;
     }
     let known = one(request.headers(), header::AUTHORIZATION)
         .is_some_and(|given| same(given.as_bytes(), &shared.authorization));

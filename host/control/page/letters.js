@@ -1,0 +1,209 @@
+// Dead letters: to browse, to filter, to open, and to send again.
+
+import { html, useEffect, useRef, useState } from './preact.js';
+import { bytes, count, line, moment, visible } from './format.js';
+import { Chip, Dialog, Empty, Failure, Loading, Long, typed } from './parts.js';
+import { askJson, postJson, store } from './store.js';
+
+/** Most letters that one request sends. */
+const MOST = 1000;
+/** Pages that are asked for in a row when they are empty. */
+const EMPTY_PAGES = 20;
+
+export function Letters({ stage: meant }) {
+  const [filter, setFilter] = useState({ stage: meant || '', text: '' });
+  const [letters, setLetters] = useState(null);
+  const [page, setPage] = useState({ next: null, place: '', unavailable: null });
+  const [failure, setFailure] = useState('');
+  const [busy, setBusy] = useState(false);
+  const [chosen, setChosen] = useState(new Set());
+  const [opened, setOpened] = useState(null);
+  const [results, setResults] = useState(null);
+  const deadThen = useRef(0);
+  const asked = useRef(0);
+
+  async function load(from, wanted) {
+    asked.current += 1;
+    const mine = asked.current;
+    setBusy(true);
+    setFailure('');
+    const found = from ? [...letters] : [];
+    if (!from) {
+      deadThen.current = store.status?.records.dead ?? 0;
+      setChosen(new Set());
+    }
+    try {
+      let answer;
+      let before = from;
+      for (let pages = 0; pages < EMPTY_PAGES; pages += 1) {
+        const query = new URLSearchParams({ limit: '50' });
+        if (before) query.set('before', before);
+        if (wanted.stage) query.set('stage', wanted.stage);
+        if (wanted.text) query.set('text', wanted.text);
+        answer = await askJson(`v1/dead-letters?${query}`);
+        if (mine !== asked.current) return;
+        found.push(...answer.letters);
+        before = answer.next;
+        if (answer.letters.length || !before) break;
+      }
+      setLetters(found);
+      setPage(answer);
+    } catch (error) {
+      if (mine === asked.current) setFailure(error.message);
+    } finally {
+      if (mine === asked.current) setBusy(false);
+    }
+  }
+
+  useEffect(() => {
+    const wanted = { ...filter, stage: meant || '' };
+    setFilter(wanted);
+    load(null, wanted);
+  }, [meant]);
+
+  async function send(ids) {
+    setBusy(true);
+    setFailure('');
+    try {
+      const answer = await (await postJson('v1/dead-letters/send', { ids })).json();
+      setResults(answer.results);
+      const said = new Map(answer.results.map((one) => [one.id, one]));
+      setLetters((known) => known?.map((letter) => (said.get(letter.id)?.state === 'sent'
+        ? { ...letter, sent: letter.sent || { at: new Date().toISOString(), record: '' } } : letter)));
+      setChosen(new Set());
+    } catch (error) {
+      setFailure(error.message);
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  const choose = (id, is) => setChosen((known) => {
+    const next = new Set(known);
+    if (is && next.size < MOST) next.add(id);
+    else next.delete(id);
+    return next;
+  });
+  const sendable = (letters || []).filter(canBeSent);
+  const all = sendable.length > 0 && sendable.every((letter) => chosen.has(letter.id));
+  const more = store.status ? Math.max(0, store.status.records.dead - deadThen.current) : 0;
+  const stages = [...(store.status?.stages || []).map((stage) => stage.name), 'decode'];
+  const submit = (event) => {
+    event.preventDefault();
+    load(null, filter);
+  };
+
+  return html`<h1>Dead letters</h1>
+    ${page.place && html`<p class="lead">The newest first, of ${line(page.place, 200)}.</p>`}
+    <form class="filters" onSubmit=${submit} role="search">
+      <label>Stage <select value=${filter.stage} onChange=${(event) => {
+        const next = { ...filter, stage: event.currentTarget.value };
+        setFilter(next);
+        load(null, next);
+      }}>
+        <option value="">all</option>
+        ${stages.map((stage) => html`<option value=${stage}>${stage}</option>`)}
+      </select></label>
+      <label class="grows">Text in the reason
+        <input type="search" id="search" value=${filter.text} maxlength="200"
+          onInput=${typed((text) => setFilter({ ...filter, text }))} /></label>
+      <button type="submit" disabled=${busy}>Find</button>
+      ${more > 0 && html`<button type="button" class="plain" onClick=${() => load(null, filter)}>
+        ${count(more)} new: load them</button>`}
+    </form>
+    ${failure && html`<${Failure} again=${() => load(null, filter)}>${visible(failure)}<//>`}
+    ${results && html`<${Results} results=${results} onClose=${() => setResults(null)} />`}
+    ${letters === null ? !failure && html`<${Loading}>Reading the newest letters …<//>`
+      : page.unavailable ? html`<${Empty} title="These cannot be browsed">${visible(page.unavailable)}<//>`
+      : letters.length === 0 ? html`<${Empty} title=${filter.stage || filter.text ? 'None matches' : 'No dead letters'}>
+          ${filter.stage || filter.text ? 'Take another stage or text.' : 'Every record has got through so far.'}<//>`
+      : html`
+        <div class="actions">
+          <label><input type="checkbox" checked=${all} onChange=${(event) => setChosen(event.currentTarget.checked
+            ? new Set(sendable.slice(0, MOST).map((letter) => letter.id)) : new Set())} /> All ${count(sendable.length)} shown</label>
+          <button type="button" class="strong" disabled=${busy || chosen.size === 0}
+            onClick=${() => send([...chosen])}>Send ${count(chosen.size)} again</button>
+        </div>
+        <ul class="letters">${letters.map((letter) => html`<${Letter} key=${letter.id} letter=${letter}
+          isChosen=${chosen.has(letter.id)} choose=${choose} open=${() => setOpened(letter)} />`)}</ul>`}
+    ${letters !== null && page.next && html`<p class="after"><button type="button" disabled=${busy}
+      onClick=${() => load(page.next, filter)}>${busy ? 'Loading …' : 'Load older ones'}</button></p>`}
+    ${opened && html`<${Opened} letter=${opened} onClose=${() => setOpened(null)} send=${(id) => {
+      setOpened(null);
+      send([id]);
+    }} />`}`;
+}
+
+function canBeSent(letter) {
+  return !letter.unsendable && !letter.sent;
+}
+
+function State({ letter }) {
+  if (letter.sent) return html`<${Chip} tone="good">sent again ${moment(letter.sent.at)}<//>`;
+  if (letter.unsendable) return html`<${Chip}>cannot be sent<//>`;
+  return null;
+}
+
+function Letter({ letter, isChosen, choose, open }) {
+  const value = letter.value ?? letter.value_base64 ?? '';
+  return html`<li class="letter">
+    <input type="checkbox" checked=${isChosen} disabled=${!canBeSent(letter)}
+      aria-label=${`Choose ${line(letter.id, 120)}`} onChange=${(event) => choose(letter.id, event.currentTarget.checked)} />
+    <button type="button" class="open" onClick=${open}>
+      <span class="when">${letter.at ? moment(letter.at) : '–'}</span>
+      <${Chip} tone="warn">${line(letter.stage, 40)}<//>
+      <span class="reason">${line(letter.reason, 300)}</span>
+      <span class="value">${line(letter.key ?? letter.key_base64 ?? '', 40)}${' '}${line(value, 160)}</span>
+      <span class="state"><span class="unit">${bytes(letter.length)}</span> <${State} letter=${letter} /></span>
+    </button></li>`;
+}
+
+function Opened({ letter: listed, onClose, send }) {
+  const [letter, setLetter] = useState(null);
+  const [failure, setFailure] = useState('');
+  useEffect(() => {
+    let isGone = false;
+    askJson(`v1/dead-letters/${encodeURIComponent(listed.id)}`)
+      .then((whole) => !isGone && setLetter(whole), (error) => !isGone && setFailure(error.message));
+    return () => {
+      isGone = true;
+    };
+  }, [listed.id]);
+  const shown = letter || listed;
+  const fact = (name, value) => value != null && value !== '' && html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+  return html`<${Dialog} title="Dead letter" onClose=${onClose}>
+    ${failure && html`<${Failure}>${visible(failure)}<//>`}
+    <p class="reason">${visible(shown.reason)}</p>
+    <dl class="facts">
+      ${fact('Stage', line(shown.stage, 80))}
+      ${fact('Died', shown.at && moment(shown.at))}
+      ${fact('Record', line(`${shown.source}/${shown.partition}/${shown.offset}`, 120))}
+      ${fact('Attempts', shown.attempts)}
+      ${fact('Event time', shown.event_time)}
+      ${fact('Key', line(shown.key ?? shown.key_base64 ?? '', 400))}
+      ${fact('Sent from', shown.sent_from && line(shown.sent_from, 200))}
+      ${fact('Became', shown.sent?.record && line(shown.sent.record, 200))}
+    </dl>
+    ${shown.unsendable && html`<p class="note">It cannot be sent again: ${visible(shown.unsendable)}</p>`}
+    <h3>Value <span class="unit">${bytes(shown.length)}${shown.value_base64 != null ? ', no text: as Base64' : ''}</span></h3>
+    ${letter === null && !failure ? html`<${Loading} />`
+      : html`<${Long} label="Value" text=${shown.value ?? shown.value_base64 ?? ''} />`}
+    ${shown.headers?.length > 0 && html`<h3>Headers</h3><dl class="facts wide">${shown.headers.map((header) => html`
+      <div><dt>${line(header.name, 120)}</dt><dd>${line(header.value ?? header.value_base64 ?? '', 1000)}</dd></div>`)}</dl>`}
+    ${shown.backtrace && html`<h3>Backtrace</h3><${Long} label="Backtrace" text=${shown.backtrace} />`}
+    <footer>${shown.sent ? html`<${State} letter=${shown} />`
+      : html`<button type="button" class="strong" disabled=${!canBeSent(shown)} onClick=${() => send(shown.id)}>Send again</button>`}
+      <code class="id">${line(shown.id, 300)}</code></footer>
+  <//>`;
+}
+
+function Results({ results, onClose }) {
+  const number = (state) => results.filter((one) => one.state === state).length;
+  const refused = results.filter((one) => one.state === 'refused');
+  const said = [[number('sent'), 'sent again'], [number('already'), 'sent before'], [refused.length, 'refused']];
+  return html`<div class=${`notice ${refused.length ? 'warn' : 'good'}`} role="status">
+    <div><p>${said.filter(([count]) => count).map(([many, what]) => `${count(many)} ${what}`).join(', ')}.</p>
+      ${refused.length > 0 && html`<ul>${refused.slice(0, 10).map((one) => html`<li>
+        <code>${line(one.id, 120)}</code>: ${line(one.why || '', 300)}</li>`)}</ul>`}</div>
+    <button type="button" onClick=${onClose}>Close</button></div>`;
+}

@@ -1,0 +1,100 @@
+//! The last lines of a slot's log, for who looks at the slot.
+
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use crate::listener::Level;
+
+/// Most lines that are kept of a slot.
+const LINES: usize = 1000;
+/// Most bytes of them.
+const BYTES: usize = 256 << 10;
+
+/// A line of an operator that can be shown as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// Its number in the slot, from 0.
+    pub number: u64,
+    /// When it was said.
+    pub at: SystemTime,
+    /// How severe it is.
+    pub level: Level,
+    /// The text, at most 4 KiB.
+    pub text: String,
+}
+
+/// Lines of a slot from one of them on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogLines {
+    /// Those that are still there.
+    pub lines: Vec<LogLine>,
+    /// The number that the next line will have.
+    pub next: u64,
+    /// How many that were asked for are gone.
+    pub missed: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    lines: VecDeque<LogLine>,
+    bytes: usize,
+    next: u64,
+}
+
+impl Recent {
+    pub(crate) fn add(&mut self, level: Level, text: &str) {
+        self.lines.push_back(LogLine {
+            number: self.next,
+            at: SystemTime::now(),
+            level,
+            text: text.to_owned(),
+        });
+        self.next += 1;
+        self.bytes += text.len();
+        while self.lines.len() > LINES || self.bytes > BYTES {
+            let Some(oldest) = self.lines.pop_front() else {
+                return;
+            };
+            self.bytes -= oldest.text.len();
+        }
+    }
+
+    /// Those of this number and later.
+    pub(crate) fn from(&self, number: u64) -> LogLines {
+        let first = self.next - self.lines.len() as u64;
+        let skip = usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
+        LogLines {
+            lines: self.lines.iter().skip(skip).cloned().collect(),
+            next: self.next,
+            missed: first.saturating_sub(number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_kept_within_their_bounds_and_what_is_gone_is_counted() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.from(0), LogLines::default());
+        for number in 0..LINES + 5 {
+            recent.add(Level::Info, &number.to_string());
+        }
+        let all = recent.from(0);
+        assert_eq!((all.lines.len(), all.missed), (LINES, 5));
+        assert_eq!((all.lines[0].number, all.lines[0].text.as_str()), (5, "5"));
+        let last = recent.from(all.next - 2);
+        assert_eq!((last.lines.len(), last.missed), (2, 0));
+        assert!(recent.from(all.next).lines.is_empty());
+        assert!(recent.from(u64::MAX).lines.is_empty());
+        for _ in 0..200 {
+            recent.add(Level::Error, &"x".repeat(4096));
+        }
+        let long = recent.from(0);
+        assert_eq!(long.lines.len(), BYTES / 4096);
+        assert_eq!(long.missed, long.next - long.lines.len() as u64);
+    }
+}

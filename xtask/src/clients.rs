@@ -1,5 +1,6 @@
 //! The clients that the gateway is tested with, as they are published: OpenAI's for Python and Node.js, LangChain's, and
-//! schemathesis; and the schemas of Kubernetes and KEDA. They stay in `target/clients`.
+//! schemathesis; axe-core for the page; and the schemas of Kubernetes and KEDA. They stay in `target/clients`. Beside
+//! them Chromium, which the system has.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use crate::toolchains::is_new;
 pub(crate) fn fetch(root: &Path) -> Result<()> {
     setup::pip()?;
     setup::node()?;
+    setup::chromium()?;
     let target = target_directory(root).join("clients");
     let clients = Place {
         sources: root.join("tests/clients"),

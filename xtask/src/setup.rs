@@ -160,6 +160,34 @@ pub(crate) fn node() -> Result<()> {
     Ok(())
 }
 
+/// A browser without a window, for the tests of the page. `TIDEGATE_CHROMIUM` names another one.
+pub(crate) fn chromium() -> Result<()> {
+    let works = || {
+        let named = std::env::var("TIDEGATE_CHROMIUM").ok();
+        let names = [
+            "chromium-headless-shell",
+            "chromium",
+            "chromium-browser",
+            "google-chrome",
+        ];
+        let mut names = named.iter().map(String::as_str).chain(names);
+        names.any(|name| output(Command::new(name).arg("--version")).is_some())
+    };
+    if works() {
+        return Ok(());
+    }
+    if is_debian() {
+        // Older releases have it within the whole browser only.
+        apt(&["chromium-headless-shell"]).or_else(|_| apt(&["chromium"]))?;
+    }
+    if !works() {
+        bail!(
+            "Chromium is missing: the page is tested with it; TIDEGATE_CHROMIUM may name the program"
+        );
+    }
+    Ok(())
+}
+
 /// A clang that compiles C for WASI, with its libraries.
 pub(crate) fn clang_for_wasi() -> Result<()> {
     let works = || {

@@ -23,6 +23,7 @@ mod minilm;
 mod model_commands;
 mod models;
 mod native;
+mod page;
 mod polyglot;
 mod pressure;
 mod projects;

@@ -3,7 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+mod page;
 
 use super::*;
 use crate::api::{
@@ -20,6 +22,9 @@ type Seen = (String, DeployRequest);
 struct Fake {
     seen: Mutex<Vec<Seen>>,
     inside: AtomicBool,
+    /// Records read so far, and how often the status was asked for.
+    records: AtomicU64,
+    asked: AtomicU64,
 }
 
 fn version(version: &str) -> ComponentVersion {
@@ -87,7 +92,11 @@ fn model(path: &str) -> ModelReport {
 
 impl Host for Fake {
     fn status(&self) -> StatusReport {
-        report()
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let mut report = report();
+        let records = self.records.load(Ordering::SeqCst);
+        report.records.input = report.records.input.max(records);
+        report
     }
 
     fn models(&self) -> Vec<ModelReport> {

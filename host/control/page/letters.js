@@ -122,7 +122,7 @@ export function Letters({ stage: meant }) {
           <label><input type="checkbox" checked=${all} onChange=${(event) => setChosen(event.currentTarget.checked
             ? new Set(sendable.slice(0, MOST).map((letter) => letter.id)) : new Set())} /> All ${count(sendable.length)} shown</label>
           <button type="button" class="strong" disabled=${busy || chosen.size === 0}
-            onClick=${() => send([...chosen])}>Send ${count(chosen.size)} again</button>
+            onClick=${() => send([...chosen])}>Send ${chosen.size > 0 ? `${count(chosen.size)} ` : ''}again</button>
         </div>
         <ul class="letters">${letters.map((letter) => html`<${Letter} key=${letter.id} letter=${letter}
           isChosen=${chosen.has(letter.id)} choose=${choose} open=${() => setOpened(letter)} />`)}</ul>`}

@@ -90,11 +90,12 @@ function App() {
     return () => clearInterval(timer);
   }, []);
 
-  const turn = () => {
-    const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+  // Of the theme as it is then: two presses may come before the first is shown.
+  const turn = () => setTheme((now) => {
+    const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
     kept.set('theme', next);
-    setTheme(next);
-  };
+    return next;
+  });
   useEffect(() => {
     const press = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || !keys || document.querySelector('dialog[open]')) return;

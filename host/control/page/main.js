@@ -177,13 +177,13 @@ function Banner() {
   if (link !== 'live' && store.lostWhy) {
     const age = status ? ` What is shown is of ${moment(store.at)}.` : '';
     const wait = Math.max(0, Math.ceil((store.nextTry - Date.now()) / 1000));
-    return html`<div class="notice bad banner"><p><strong>${status ? 'The connection is lost' : 'No connection'}</strong>
+    return html`<div class="notice bad banner" role="region" aria-label="The connection"><p><strong>${status ? 'The connection is lost' : 'No connection'}</strong>
       ${store.lostAt ? ` since ${span((Date.now() - store.lostAt) / 1000)}` : ''}. ${line(store.lostWhy, 300)}${age}
       ${' '}${wait > 0 ? `The next try is in ${wait} s.` : 'Trying again …'}</p>
       <button type="button" onClick=${tryNow}>Try now</button></div>`;
   }
   if (store.restartedAt && Date.now() - store.restartedAt < 600_000) {
-    return html`<div class="notice warn banner"><p><strong>The host has restarted</strong>: this was seen at
+    return html`<div class="notice warn banner" role="region" aria-label="The host"><p><strong>The host has restarted</strong>: this was seen at
       ${' '}${moment(store.restartedAt)}. What counts since the start counts from then.</p>
       <button type="button" onClick=${() => {
         store.restartedAt = 0;
@@ -191,7 +191,7 @@ function Banner() {
       }}>Close</button></div>`;
   }
   if (status?.state === 'draining') {
-    return html`<div class="notice warn banner"><p><strong>The host is ending</strong>: it finishes what it has read.</p></div>`;
+    return html`<div class="notice warn banner" role="region" aria-label="The host"><p><strong>The host is ending</strong>: it finishes what it has read.</p></div>`;
   }
   return null;
 }

@@ -241,7 +241,7 @@ fn a_swap_an_open_breaker_a_lost_connection_and_a_restart_are_seen() {
     browser.look("swapped");
     for n in 0..40 {
         let word = if n % 2 == 0 { "bad" } else { "good" };
-        paged.append(&format!("{{\"n\":{n},\"text\":\"{word}\"}}\n"));
+        paged.append(&format!("{{\"k\":\"a\",\"n\":{n},\"text\":\"{word}\"}}\n"));
     }
     browser.sees("breaker open");
     browser.sees("fell back");

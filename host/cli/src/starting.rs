@@ -184,7 +184,10 @@ impl Host for StartingHost {
             None => HealthReport {
                 live: true,
                 ready: false,
-                reasons: vec!["the pipeline is starting: its models are being loaded".to_owned()],
+                reasons: vec![
+                    "the pipeline is starting: it loads its models, or waits for its brokers"
+                        .to_owned(),
+                ],
             },
         }
     }

@@ -94,10 +94,13 @@ fn status(workspace: &Workspace) -> Option<Value> {
     Some(status["records"].clone())
 }
 
-/// Runs for ever, once it answers.
+/// Runs for ever, once it is ready.
 fn start(workspace: &Workspace) -> Running {
     let running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
-    until("it answers", PATIENCE, || status(workspace).is_some());
+    let health = ["health", "--ready", "--pipeline", "pipeline.toml"];
+    until("it is ready", PATIENCE, || {
+        workspace.run(&health).status.success()
+    });
     running
 }
 

@@ -16,6 +16,7 @@ fn topology() -> Arc<Topology> {
         fixed: true,
         positions,
         called,
+        beside: false,
         identities: vec![format!("kafka topic {name}")],
     };
     Arc::new(Topology {

@@ -263,6 +263,7 @@ impl Waits {
             drain: Duration::ZERO,
         };
         let parts = WorkerParts {
+            audit: None,
             sources: vec![Box::new(Endless {
                 next: 0,
                 told: false,

@@ -8,12 +8,14 @@ use tidegate_connect::remote::{RemoteModel, RemoteStats};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport, Host, LetterPage,
-    LetterQuery, LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport, Percentiles,
-    RecordCounts, RunState, SentLetters, ShedReport, SlotReport, SlotTrouble, StatusReport,
+    AuditReport, DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport, Host,
+    LetterPage, LetterQuery, LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport,
+    Percentiles, RecordCounts, RunState, SentLetters, ShedReport, SlotReport, SlotTrouble,
+    StatusReport,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
+use tidegate_state::audit::AuditFile;
 use tidegate_telemetry::events::{Deployed, DeploymentRefused};
 use tidegate_telemetry::metrics::Exposition;
 use tidegate_telemetry::{Meters, SlotSummary};
@@ -65,6 +67,8 @@ pub(crate) struct RunningHost {
     pub(crate) meters: Arc<Meters>,
     pub(crate) live: Live,
     pub(crate) letters: Letters,
+    /// The audit, if there is one.
+    pub(crate) audit: Option<AuditFile>,
     /// Why a breaker has stopped the pipeline, if one has.
     pub(crate) stopped: Mutex<Option<String>>,
 }
@@ -243,6 +247,14 @@ impl Host for RunningHost {
             graph: self.live.graph(&self.meters),
             deployments: self.live.deployments(),
             instance: String::new(),
+            audit: self.audit.as_ref().map(|audit| {
+                let head = audit.head();
+                AuditReport {
+                    path: audit.path().to_owned(),
+                    lines: head.lines,
+                    head: head.hash,
+                }
+            }),
             progress: under_way(),
         }
     }

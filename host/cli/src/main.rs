@@ -161,6 +161,9 @@ enum Command {
         #[arg(long, short)]
         follow: bool,
     },
+    /// Read what a pipeline has written of who was answered what.
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Look at models, convert and measure them, and change those of a running pipeline.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -314,6 +317,38 @@ enum Command {
     /// What the host starts to compile a component: see `wire::compiler`.
     #[command(name = wire::COMPILER, hide = true)]
     Compile { order: Vec<String> },
+}
+
+#[derive(Subcommand)]
+enum AuditCommand {
+    /// Check that no line of an audit was altered, taken away, doubled, moved or put in.
+    #[command(after_help = "Examples:\n  \
+        tidegate audit verify audit/audit.jsonl\n  \
+        tidegate audit verify audit/audit.jsonl --head 5f0c...")]
+    Verify {
+        /// Its first file.
+        path: PathBuf,
+        /// A hash that was noted before, of any line: nothing up to that one may be missing at the end.
+        #[arg(long)]
+        head: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the lines.
+    #[command(
+        after_help = "Example:\n  tidegate audit show --decrypt --state state audit/audit.jsonl"
+    )]
+    Show {
+        /// Its first file.
+        path: PathBuf,
+        /// With what was asked and answered, opened with the key of the state.
+        #[arg(long)]
+        decrypt: bool,
+        /// The state directory of the pipeline; TIDEGATE_STATE_KEY goes before the key in it.
+        #[arg(long, value_name = "DIRECTORY")]
+        state: Option<PathBuf>,
+    },
 }
 
 #[derive(Subcommand)]
@@ -587,6 +622,14 @@ fn main() -> ExitCode {
         Command::DeadLetters(command) => commands::letters::letters(&command),
         Command::Page { host, open } => commands::page::page(&host, open),
         Command::Logs { slot, host, follow } => commands::logs::logs(&slot, &host, follow),
+        Command::Audit(AuditCommand::Verify { path, head, json }) => {
+            commands::audit::verify(&path, head.as_deref(), json)
+        }
+        Command::Audit(AuditCommand::Show {
+            path,
+            decrypt,
+            state,
+        }) => commands::audit::show(&path, decrypt, state.as_deref()),
         Command::Model(command) => model(&command),
         Command::New {
             name,

@@ -136,6 +136,7 @@ impl Host for StartingHost {
             graph: self.graph.clone(),
             deployments: Vec::new(),
             instance: self.instance.clone(),
+            audit: None,
             progress: under_way(),
         }
     }

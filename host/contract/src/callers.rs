@@ -91,6 +91,12 @@ pub trait Callers: Send + Sync {
     /// way.
     fn brings(&self, caller: CallerId, answer: Option<Arc<Answer>>);
 
+    /// The name of the key that this caller asks with; none where nobody needs one, or where that is not known any more.
+    fn name(&self, caller: CallerId) -> Option<Arc<str>> {
+        let _ = caller;
+        None
+    }
+
     /// What counts the tokens of this attempt as the model makes them: those whose text is held back, and those that
     /// nobody is shown, too. The first answer begins with so many tokens that were `made` before, and are not made anew.
     /// Dropped when the model has ended the request.

@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod audit;
 mod callers;
 mod commit;
 mod decoder;
@@ -26,6 +27,7 @@ mod tokens;
 mod vocabulary;
 mod wishes;
 
+pub use audit::{AuditLog, Audited};
 pub use callers::{Became, CallerId, Callers, Listener, Tally, Terms};
 pub use commit::{
     Assignment, CommitError, CommitLog, CommitLogError, Committer, Cut, Entry, EntryCipher,

@@ -1,7 +1,7 @@
 //! What the admin API says, on both sides of the wire, and the port by which it reaches the running host.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tidegate_telemetry::{plain, work_line};
@@ -125,6 +125,9 @@ pub struct StatusReport {
     pub swaps: u64,
     /// Longest time a task waited for a switch, milliseconds.
     pub max_swap_wait_ms: f64,
+    /// The end of its audit, if it has one.
+    #[serde(default)]
+    pub audit: Option<AuditReport>,
     /// What takes long and is under way, the oldest first.
     #[serde(default)]
     pub progress: Vec<ProgressReport>,
@@ -140,6 +143,17 @@ pub struct StatusReport {
     /// What no other start of this or any other host has: with another one the counters begin anew.
     #[serde(default)]
     pub instance: String,
+}
+
+/// How far the audit of a pipeline is. Who notes the head elsewhere can tell later that nothing before it was taken away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditReport {
+    /// Its first file.
+    pub path: PathBuf,
+    /// Lines that are on the disk.
+    pub lines: u64,
+    /// Hash of the last one.
+    pub head: String,
 }
 
 /// Something long that is under way.

@@ -23,9 +23,9 @@ mod models;
 mod token;
 
 pub use api::{
-    ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host, Percentiles,
-    ProgressReport, RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters, SlotReport,
-    SlotTrouble, StatusReport,
+    AuditReport, ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host,
+    Percentiles, ProgressReport, RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters,
+    SlotReport, SlotTrouble, StatusReport,
 };
 pub use graph::{DEAD_LETTERS, Graph, GraphEdge, GraphNode, NodeKind, Way};
 pub use health::HealthReport;

@@ -23,6 +23,7 @@
 
 mod answer;
 mod asked;
+mod audit;
 mod begin;
 mod counts;
 mod entry;

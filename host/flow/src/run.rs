@@ -9,10 +9,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::Sender;
 use tidegate_contract::{
-    CommitLog, Committer, Cut, Recovered, Sink, SinkPosition, SlotVersion, Store, TaskId, TaskImage,
+    AuditLog, CommitLog, Committer, Cut, Recovered, Sink, SinkPosition, SlotVersion, Store, TaskId,
+    TaskImage,
 };
 use tidegate_telemetry::Meters;
 
+use crate::audit::Audit;
 use crate::begin::{self, Known, Stored};
 use crate::counts::Counts;
 use crate::error::FlowError;
@@ -32,6 +34,8 @@ pub struct WorkerParts {
     pub sinks: Vec<Box<dyn Sink>>,
     /// Dead letters.
     pub dead: Box<dyn Sink>,
+    /// Where it is written who was answered what, if it is.
+    pub audit: Option<Box<dyn AuditLog>>,
     /// Takes its cuts.
     pub committer: Box<dyn Committer>,
 }
@@ -112,7 +116,8 @@ impl Run {
         for (number, parts) in workers.into_iter().enumerate() {
             let (sender, controls) = crossbeam_channel::bounded(16);
             run.controls.workers.push(sender);
-            let output = Output::new(topology.clone(), parts.sinks, parts.dead, meters.clone());
+            let mut output = Output::new(topology.clone(), parts.sinks, parts.dead, meters.clone());
+            output.audit = Audit::new(parts.audit);
             let worker = Worker::new(
                 number,
                 run.shared.clone(),
@@ -322,6 +327,7 @@ fn name_sinks(
         .iter()
         .chain([&parts.dead])
         .filter_map(|sink| sink.position())
+        .chain(parts.audit.iter().filter_map(|audit| audit.position()))
         .filter(|position| recovered.sink(&position.sink) != Some(position))
         .collect();
     if !sinks.is_empty() || recovered.ended {

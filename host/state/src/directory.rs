@@ -130,6 +130,19 @@ impl StateDirectory {
         Ok(tasks)
     }
 
+    /// The key of a directory, from `TIDEGATE_STATE_KEY` or its file. None is made, and another process may be using it.
+    pub fn key_of(path: &Path) -> Result<StateKey, CommitLogError> {
+        let given = std::env::var_os(KEY_VARIABLE);
+        let file = path.join("key");
+        if given.is_none() && !file.exists() {
+            return Err(CommitLogError::StateKey {
+                place: file.display().to_string(),
+                why: "there is none".to_owned(),
+            });
+        }
+        key(path, given.as_deref(), b"")
+    }
+
     /// A directory in it, by the names that lead there, for files that only their owner may read. It is made, or taken
     /// from all others, and so are the files that are in it: they may be of a version that did not care.
     pub fn private(&self, names: &[&str]) -> io::Result<PathBuf> {

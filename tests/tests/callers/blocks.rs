@@ -100,6 +100,7 @@ fn run(requests: &Requests, model: Arc<Watched>) -> Run {
         drain: Duration::from_secs(20),
     };
     let parts = WorkerParts {
+        audit: None,
         sources: vec![Box::new(requests.source(0))],
         sinks: vec![Box::new(requests.sink())],
         dead: Box::new(Nowhere),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod answers;
+mod audit;
 mod beside;
 mod client;
 mod conversations;

@@ -10,14 +10,15 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    CommitLog, CommitPoint, Entry, EntryPart, FileLayer, Model, ModelError, ModelFacts, Operator,
-    OperatorError, OperatorVersion, Processed, Request, Sink, Slot, TokenFeed,
+    AuditLog, CommitLog, CommitPoint, Entry, EntryPart, FileLayer, Model, ModelError, ModelFacts,
+    Operator, OperatorError, OperatorVersion, Processed, Request, Sink, Slot, TokenFeed,
 };
 use tidegate_flow::{
     Ended, ModelStage, OperatorStage, Order, Positions, Run, Source, Stage, StageKind, Target,
     Topology, WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
+use tidegate_state::audit::{AuditFile, AuditLimits, files as audit_files, verify};
 use tidegate_state::{Crash, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
 use tidegate_tests::{Random, until};
@@ -133,6 +134,7 @@ impl Model for Echo {
 pub(crate) const STATE: &str = "/state/commit.log";
 pub(crate) const ANSWERS: &str = "/out/answers.jsonl";
 pub(crate) const DEAD: &str = "/out/dead.jsonl";
+const AUDIT: &str = "/out/audit.jsonl";
 
 pub(crate) struct Setting {
     input: tempfile::TempDir,
@@ -140,6 +142,8 @@ pub(crate) struct Setting {
     pub(crate) interval: Duration,
     /// Where tokens go.
     pub(crate) feeds: Vec<Arc<dyn TokenFeed>>,
+    /// Whether it is written who was answered what.
+    audit: bool,
 }
 
 impl Setting {
@@ -154,6 +158,7 @@ impl Setting {
             model,
             interval: Duration::ZERO,
             feeds: Vec::new(),
+            audit: false,
         }
     }
 
@@ -182,10 +187,26 @@ impl Setting {
     pub(crate) fn start(&self, disk: &MemoryDisk, model: Arc<dyn Model>) -> Result<Run, String> {
         let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
         let key = StateKey::from_hex(&"11".repeat(32)).unwrap();
-        let (log, recovered) =
-            FileCommitLog::open(layer.clone(), Path::new(STATE), key).map_err(|e| e.to_string())?;
+        let (log, recovered) = FileCommitLog::open(layer.clone(), Path::new(STATE), key.clone())
+            .map_err(|e| e.to_string())?;
         let sinks = vec![self.sink(&layer, "answers", ANSWERS, &recovered)?];
         let dead = self.sink(&layer, "dead-letters", DEAD, &recovered)?;
+        let audit = || {
+            let limits = AuditLimits {
+                file: 8 << 10,
+                content: 1 << 10,
+            };
+            let before = (&recovered.sinks[..], recovered.ended);
+            AuditFile::recover(
+                Path::new(AUDIT),
+                layer.clone(),
+                Arc::new(key),
+                limits,
+                before,
+            )
+        };
+        let audit = self.audit.then(audit).transpose();
+        let audit = audit.map_err(|e| e.to_string())?;
         let source = FileSource::open(FileSourceOptions {
             source: 0,
             paths: vec![self.path()],
@@ -247,6 +268,7 @@ impl Setting {
         let meters = Arc::new(Meters::new("crash", ["mixed", "answer"]));
         let log: Arc<dyn CommitLog> = Arc::new(log);
         let worker = WorkerParts {
+            audit: audit.map(|audit| Box::new(audit) as Box<dyn AuditLog>),
             sources: vec![Box::new(source)],
             sinks,
             dead,
@@ -329,9 +351,34 @@ fn a_crash_at_any_fsync_gives_byte_identical_output() {
     );
 }
 
+/// The records that the audit has, in order; its chain is whole.
+fn audited(disk: &MemoryDisk) -> Vec<String> {
+    let place = tempfile::tempdir().unwrap();
+    let mut records = Vec::new();
+    for file in audit_files(Path::new(AUDIT)) {
+        let bytes = disk.bytes(&file);
+        if bytes.is_empty() {
+            break;
+        }
+        for line in String::from_utf8(bytes.clone()).unwrap().lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["outcome"], "answered");
+            records.push(line["record"].as_str().unwrap().to_owned());
+        }
+        std::fs::write(place.path().join(file.file_name().unwrap()), bytes).unwrap();
+    }
+    let first = place.path().join("audit.jsonl");
+    assert_eq!(
+        verify(&first, None).unwrap().head.lines,
+        records.len() as u64
+    );
+    records
+}
+
 #[test]
 fn a_crash_with_answers_in_flight_repeats_and_loses_none() {
-    let setting = Setting::new(40, Some(Order::Partition));
+    let mut setting = Setting::new(40, Some(Order::Partition));
+    setting.audit = true;
     let lines: String = (1..=40u64)
         .filter(|n| n % 13 != 0)
         .map(|n| format!("{{\"k\":\"k{}\",\"n\":{n}}}\n", n % 5))
@@ -341,11 +388,14 @@ fn a_crash_with_answers_in_flight_repeats_and_loses_none() {
     setting.whole(&disk);
     let expected = files(&disk);
     assert!(expected.0.lines().count() > 20);
+    let asked = audited(&disk);
+    assert!(asked.len() > 20, "{asked:?}");
     let mut crashes = 0;
     for n in 1..=disk.syncs() {
         for crash in [Crash::BeforeSync(n), Crash::AfterSync(n)] {
             if let Some(after) = setting.crashed(crash, 9) {
                 assert_eq!(files(&after), expected, "{crash:?}");
+                assert_eq!(audited(&after), asked, "{crash:?}");
                 crashes += 1;
             }
         }

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod asking;
+mod audit;
 mod compile;
 mod crash;
 mod deploy;

@@ -234,6 +234,7 @@ impl Input {
         ));
         let log: Arc<dyn CommitLog> = Arc::new(log);
         let parts = WorkerParts {
+            audit: None,
             sources: vec![Box::new(source)],
             sinks: vec![sink("out")?],
             dead: sink("dead-letters")?,

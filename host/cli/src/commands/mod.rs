@@ -1,5 +1,6 @@
 //! One module for each command.
 
+pub(crate) mod audit;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod component;

@@ -150,6 +150,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     )?;
     // The stages have them: what is left in them goes out when these end.
     drop(feeds);
+    let audit = wire::audit(&pipeline, &layer, &state, &recovered)?;
     let ground = wire::Ground {
         recovered: &recovered,
         layer: &layer,
@@ -157,6 +158,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         state: &state,
         gateway: gateway.as_ref(),
         again: &again,
+        audit: audit.as_ref(),
     };
     let parts = wire::worker_parts(&pipeline, until, &ground)?;
     let collectors = Collectors::start(&pipeline)?;
@@ -213,6 +215,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         meters: meters.clone(),
         live,
         letters: wire::letters::open(&pipeline, committed, again),
+        audit,
         stopped: Mutex::new(None),
     });
     if let Some(serving) = &host.serving {

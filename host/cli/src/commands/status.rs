@@ -65,6 +65,10 @@ pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure>
         "swaps     {}, longest wait {:.2} ms\n",
         report.swaps, report.max_swap_wait_ms
     );
+    if let Some(audit) = &report.audit {
+        let (lines, path) = (audit.lines, audit.path.display());
+        text += &format!("audit     {lines} lines in {path}, head {}\n", audit.head);
+    }
     for work in &report.progress {
         text += &format!("progress  {work}\n");
     }

@@ -1,6 +1,7 @@
 //! From a validated pipeline to the parts that run it.
 
 pub(crate) mod again;
+mod audit;
 pub(crate) mod committed;
 mod committers;
 mod compiler;
@@ -14,6 +15,7 @@ mod ports;
 mod slots;
 mod stages;
 
+pub(crate) use audit::audit;
 pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, user_cache};
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::{Ground, worker_parts};

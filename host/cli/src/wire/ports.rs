@@ -8,10 +8,11 @@ use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_connect::kafka::{KafkaCommitter, KafkaSink, KafkaSource};
 use tidegate_connect::standard::{StandardSink, StandardSource};
-use tidegate_contract::{CommitLog, FileLayer, Recovered, Sink, Source};
+use tidegate_contract::{AuditLog, CommitLog, FileLayer, Recovered, Sink, Source};
 use tidegate_control::config::{Decoding, Encoding, Format, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::WorkerParts;
 use tidegate_state::StateDirectory;
+use tidegate_state::audit::AuditFile;
 
 use super::again::AgainLog;
 use super::committers::Committers;
@@ -64,6 +65,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) state: &'a StateDirectory,
     pub(crate) gateway: Option<&'a Gateway>,
     pub(crate) again: &'a [AgainLog],
+    pub(crate) audit: Option<&'a AuditFile>,
 }
 
 /// The parts of every worker. Sinks are recovered: what lies after the last cut is gone.
@@ -100,6 +102,7 @@ pub(crate) fn worker_parts(
         &mut committers,
     )?;
     let mut parts = Vec::new();
+    let audit = ground.audit;
     for worker in (0..count).rev() {
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for index in 0..pipeline.sources.len() {
@@ -126,6 +129,7 @@ pub(crate) fn worker_parts(
             sources,
             sinks,
             dead,
+            audit: audit.map(|audit| Box::new(audit.sibling()) as Box<dyn AuditLog>),
             committer,
         });
     }

@@ -77,6 +77,7 @@ fn report() -> StatusReport {
         graph: Default::default(),
         deployments: Vec::new(),
         instance: "one".into(),
+        audit: None,
         progress: Vec::new(),
     }
 }

@@ -68,6 +68,13 @@ pub fn guarantee(pipeline: &Pipeline) -> Guarantee {
     }
     let name = "dead letters".into();
     ends.push((part(name, &pipeline.dead_letters, &commit_point), sources));
+    if let Some(audit) = &pipeline.audit {
+        let kind = SinkKind::File {
+            path: audit.path.clone(),
+        };
+        let sources = (0..pipeline.sources.len()).collect();
+        ends.push((part("audit".into(), &kind, &commit_point), sources));
+    }
     for (mut part, feeding) in ends {
         weaken(
             &mut part,

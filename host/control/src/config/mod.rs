@@ -5,6 +5,7 @@
 
 mod addresses;
 mod answering;
+mod audit;
 mod disk;
 mod feeds;
 mod files;
@@ -66,6 +67,7 @@ use findings::Findings;
 use text::{SourceText, Span};
 
 pub use answering::Answering;
+pub use audit::Audit;
 pub use feeds::{Feed, FeedKind};
 pub use gateway::{
     Endpoint, Gateway, GatewayKey, GatewayLimits, GatewayTls, GatewayTokens, Ingest, Kept,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate_contract::{CommitPoint, SinkClass, SourceClass, Wanted};
 
+use super::audit::Audit;
 use super::feeds::Feed;
 use super::gateway::{Gateway, GatewayKey, GatewayTls, GatewayTokens, Ingest, Route};
 use super::internal::{Changelog, NewTopic};
@@ -51,6 +52,8 @@ pub struct Pipeline {
     /// Where dead letters go, as JSON. Unless the pipeline says otherwise, from topics to topics to a topic of the first
     /// source's cluster, `GROUP-dead-letters`; else to the file `dead-letters.jsonl` in the state directory.
     pub dead_letters: SinkKind,
+    /// Where it is written who was answered what, if it is.
+    pub audit: Option<Audit>,
     /// Loopback address of the admin API; none if it is off.
     pub admin: Option<SocketAddr>,
     /// Where clients ask over HTTP; none if nobody can.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_contract::Wanted;
 use toml::de::{DeTable, DeValue};
 
+use super::audit::read_audit;
 use super::findings::{Findings, Typed};
 use super::read_ends::{read_dead_letters, read_sink, read_source};
 use super::read_feed::read_feed;
@@ -76,6 +77,7 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
         }
     }
     file.dead_letters = root.table("dead-letters").map(read_dead_letters);
+    file.audit = root.table("audit").map(read_audit);
     if let Some(table) = root.table("admin") {
         file.admin = read_admin(table);
     }

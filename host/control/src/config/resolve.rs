@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::addresses::is_asked_by;
+use super::audit::Audit;
 use super::disk::Directory;
 use super::feeds::{
     check_feed_topics, feed_topics, output_feeds, output_names, resolve_feeds, resolve_tokens_to,
@@ -175,6 +176,13 @@ pub(crate) fn resolve(
         feeds: &feeds,
     };
     check_internal(found, delivery, (&sources, &origins), written);
+    let audit = typed.audit.and_then(|audit| {
+        Some(Audit {
+            path: files.written(&audit.path?),
+            max_file: audit.max_file,
+            max_content: audit.max_content,
+        })
+    });
     let summary = typed.summary.map(|path| files.summary(&path));
     files.check_clashes(&file, &state, &own);
 
@@ -212,6 +220,7 @@ pub(crate) fn resolve(
         feeds,
         sinks,
         dead_letters,
+        audit,
         admin: match typed.admin {
             TypedAdmin::Default => Some(([127, 0, 0, 1], 0).into()),
             TypedAdmin::Off => None,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Parameters, PromptTemplate, Structure};
 
+use super::audit::TypedAudit;
 use super::findings::Typed;
 use super::gateway::{
     Endpoint, GatewayLimits, Ingest, Kept, KeySecret, Quota, Route, TokenAlgorithm,
@@ -38,6 +39,7 @@ pub(crate) struct TypedFile {
     pub(crate) feeds: Vec<TypedFeed>,
     pub(crate) sinks: Vec<TypedSink>,
     pub(crate) dead_letters: Option<Option<TypedSinkKind>>,
+    pub(crate) audit: Option<TypedAudit>,
     pub(crate) admin: TypedAdmin,
     pub(crate) gateway: Option<TypedGateway>,
     pub(crate) telemetry: Telemetry,

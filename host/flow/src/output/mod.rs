@@ -15,6 +15,7 @@ use tidegate_telemetry::events::{RecordDead, RecordUnanswered, RecordsWritten};
 use tidegate_telemetry::trace::TraceId;
 use tidegate_telemetry::{LatencyRecorder, Meters};
 
+use crate::audit::Audit;
 use crate::counts::Counts;
 use crate::error::FlowError;
 use crate::hearing::{At, Hearing};
@@ -30,6 +31,8 @@ pub(crate) struct Output {
     pub topology: Arc<Topology>,
     pub sinks: Vec<Box<dyn Sink>>,
     pub dead: Box<dyn Sink>,
+    /// Who was answered what.
+    pub audit: Audit,
     /// One for each sink: records written since the last flush that the sink may refuse when it is flushed.
     pub unsettled: Vec<u64>,
     pub meters: Arc<Meters>,
@@ -74,6 +77,7 @@ impl Output {
             unsettled: vec![0; sinks.len()],
             sinks,
             dead,
+            audit: Audit::default(),
             latency: meters.latency_recorder(),
             meters,
             counts: Counts::default(),
@@ -176,6 +180,7 @@ impl Output {
         for sink in self.sinks.iter_mut().chain([&mut self.dead]) {
             sink.discard();
         }
+        self.audit.discard();
         self.counts = Counts::default();
         self.unsettled.fill(0);
         self.finished.clear();
@@ -328,7 +333,8 @@ impl Output {
 
     /// Bytes that wait for the cut.
     pub(crate) fn pending(&self) -> usize {
-        self.sinks.iter().map(|sink| sink.pending()).sum::<usize>() + self.dead.pending()
+        let sinks = self.sinks.iter().map(|sink| sink.pending());
+        sinks.sum::<usize>() + self.dead.pending() + self.audit.pending()
     }
 
     /// Whether so much waits that a cut comes before more is added.
@@ -405,7 +411,8 @@ impl Participants for Output {
                 self.write_letter(&letter, None)?;
             }
         }
-        flush(DEAD_LETTERS, self.dead.as_mut(), cut)
+        flush(DEAD_LETTERS, self.dead.as_mut(), cut)?;
+        self.audit.flush(cut)
     }
 }
 

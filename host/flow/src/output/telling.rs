@@ -6,6 +6,9 @@ use tidegate_contract::{Answer, Became};
 use tidegate_record::{BatchView, Origin, RecordId};
 
 use super::Output;
+use crate::audit::Outcome;
+use crate::entry::Entry;
+use crate::error::FlowError;
 use crate::hearing::At;
 use crate::kept::{Restored, Waits};
 use crate::topology::Target;
@@ -72,6 +75,17 @@ impl Output {
                 self.hearing.restored(record.id().into(), stage);
             }
         }
+    }
+
+    /// A question of a stage has ended: the audit has it, if there is one.
+    pub(crate) fn audit_of(
+        &mut self,
+        stage: usize,
+        entry: &Entry,
+        outcome: Outcome<'_>,
+    ) -> Result<(), FlowError> {
+        let topology = self.topology.clone();
+        Ok(self.audit.ended(&topology, stage, entry, outcome)?)
     }
 
     /// A model has answered a record. Returns the number by which it brings the answer to a caller.

@@ -10,6 +10,7 @@ use tidegate_telemetry::events::{ModelAnswered, ModelFailed};
 use super::again::refusal;
 use super::{Task, clock};
 use crate::asked::Refusal;
+use crate::audit::Outcome;
 use crate::entry::{Entry, State};
 use crate::error::FlowError;
 use crate::handlers::Halt;
@@ -263,6 +264,8 @@ impl Task {
         let Some(mut entry) = self.waiting[stage].remove(number) else {
             return Ok(());
         };
+        let failed = Outcome::Failed(reason);
+        output.audit_of(stage, &entry, failed)?;
         if let Some(showing) = &mut entry.showing {
             showing.lost();
         }
@@ -338,6 +341,7 @@ impl Task {
                 let described = &topology.stages[stage].name;
                 let heard = output.answered(record.id(), stage, &answer);
                 let id = record.id();
+                output.audit_of(stage, &entry, Outcome::Answered(&answer))?;
                 let patch = crate::answer::patch(described, kind, &entry, &answer, heard, id);
                 let mut bytes = Vec::new();
                 patch.write(&mut bytes);

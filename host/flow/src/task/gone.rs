@@ -7,6 +7,7 @@ use tidegate_record::{Batch, BatchBuilder, RecordId, RecordView};
 
 use super::Task;
 use super::inbox::Inbox;
+use crate::audit::Outcome;
 use crate::entry::State;
 use crate::error::FlowError;
 use crate::output::Output;
@@ -39,6 +40,7 @@ impl Task {
                 if let State::Submitted(request) = entry.state {
                     requests.push((stage, request));
                 }
+                output.audit_of(stage, &entry, Outcome::Left)?;
                 output.finished.push((entry.arrived, 1));
                 if let Some(record) = entry.view() {
                     self.drop_gone(Some(stage), record.id(), output);

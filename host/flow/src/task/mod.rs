@@ -364,6 +364,7 @@ impl Task {
             .map(|(slot, _, version)| {
                 serde_json::json!({
                     "slot": slot, "name": version.name, "version": version.version, "digest": version.digest,
+                    "revision": version.revision.digest,
                 })
             })
             .collect();

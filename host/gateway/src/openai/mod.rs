@@ -409,6 +409,7 @@ impl Ready {
         let begun = self.begun(&asked.id, created, prompts);
         let begun = self.making.take().map(|making| (making, begun));
         let spending = Spending::new(prompts, |used| reserved.settle(used));
+        spending.is_of(&asked.who.name);
         Ok(run::run(run::Job {
             records,
             begun,

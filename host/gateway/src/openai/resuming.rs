@@ -92,7 +92,11 @@ impl Ready {
         let resumed = resumed.map_err(|_| ApiError::deadline())?;
         left.take();
         Ok(resumed.map(|waiting| Resumed {
-            spending: waiting.paid_by(|used| reserved.settle(used)),
+            spending: {
+                let spending = waiting.paid_by(|used| reserved.settle(used));
+                spending.is_of(&asked.who.name);
+                spending
+            },
             waiting,
             served,
             asking,

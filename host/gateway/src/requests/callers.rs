@@ -19,6 +19,11 @@ impl Callers for Requests {
         Some(Box::new(listening))
     }
 
+    fn name(&self, caller: CallerId) -> Option<Arc<str>> {
+        let name = self.caller(caller)?.ways.spending.name();
+        Some(name).filter(|name| !name.is_empty())
+    }
+
     fn tally(&self, caller: CallerId, _: u32, made: u32) -> Option<Arc<dyn Tally>> {
         let counting = Counting::begin(self.caller(caller)?, made);
         Some(Arc::new(counting))

@@ -17,6 +17,8 @@ pub struct Spending {
     costs: Mutex<Vec<Cost>>,
     attempts: AtomicU64,
     settle: Mutex<Option<Settle>>,
+    /// Name of the key that pays.
+    name: Mutex<Arc<str>>,
 }
 
 /// What a record has used.
@@ -48,7 +50,18 @@ impl Spending {
             costs: Mutex::new(costs.collect()),
             attempts: AtomicU64::new(0),
             settle: Mutex::new(Some(Box::new(settle))),
+            name: Mutex::new(Arc::from("")),
         })
+    }
+
+    /// Who pays, by the name of the key.
+    pub fn is_of(&self, name: &Arc<str>) {
+        *lock(&self.name) = Arc::clone(name);
+    }
+
+    /// Name of the key that pays; empty where nobody needs one.
+    pub(super) fn name(&self) -> Arc<str> {
+        lock(&self.name).clone()
     }
 
     /// Whoever asks with a record that was left pays for it from now on, with what was counted before.

@@ -49,7 +49,7 @@ fn wrong(
     arguments: &[String],
     helps: &mut BTreeMap<Vec<String>, Option<String>>,
 ) -> Option<String> {
-    let groups = ["model", "dead-letters"];
+    let groups = ["audit", "dead-letters", "model"];
     let options = arguments
         .iter()
         .take_while(|word| word.starts_with('-'))

@@ -16,6 +16,8 @@ zzzzzzzzzzzzzzzz = 1
 zzzzzzzzzzzzzzzz = 1
 [admin]
 zzzzzzzzzzzzzzzz = 1
+[audit]
+zzzzzzzzzzzzzzzz = 1
 [gateway]
 cache = { zzzzzzzzzzzzzzzz = 1 }
 idempotency = { zzzzzzzzzzzzzzzz = 1 }

@@ -512,6 +512,7 @@ impl Setting {
         };
         let log: Arc<dyn CommitLog> = Arc::new(log);
         let parts = WorkerParts {
+            audit: None,
             sources: vec![source],
             sinks: vec![sink("out")],
             dead: sink("dead-letters"),

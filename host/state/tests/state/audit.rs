@@ -1,0 +1,320 @@
+//! The audit: nothing in it can be altered, taken away, doubled, moved or put in without being found.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidegate_contract::{AuditLog, Audited, FileLayer, SinkPosition};
+use tidegate_state::audit::{AuditFile, AuditFlaw, AuditLimits, opened, verify};
+use tidegate_state::{Crash, Disk, MemoryDisk, StateKey};
+
+const LIMITS: AuditLimits = AuditLimits {
+    file: 1 << 20,
+    content: 4 << 10,
+};
+/// What anybody needs to check a log, as the reference has it.
+const PYTHON: &str = include_str!("../../../../docs/src/reference/audit.md");
+const SECRET: &str = "my name is Ada Lovelace";
+
+fn key() -> StateKey {
+    StateKey::from_hex(&"5a".repeat(32)).unwrap()
+}
+
+fn open_in(
+    layer: &Arc<dyn FileLayer>,
+    path: &Path,
+    limits: AuditLimits,
+    known: &[SinkPosition],
+) -> AuditFile {
+    let cipher = Arc::new(key());
+    AuditFile::recover(path, layer.clone(), cipher, limits, (known, false)).unwrap()
+}
+
+fn write(log: &mut AuditFile, number: u64) {
+    let content = format!("{{\"prompt\":\"{SECRET} {number}\"}}");
+    log.write(&Audited {
+        record: &format!("in/0/{number}/0"),
+        facts: "{\"caller\":null,\"hostile\":\"\\\",\\\"hash\\\":\\\"\\n{\"}",
+        content: &content,
+    })
+    .unwrap();
+}
+
+/// A log of so many lines in a directory, a few at a time.
+fn written(lines: u64, limits: AuditLimits) -> (tempfile::TempDir, PathBuf, String) {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.jsonl");
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let mut log = open_in(&layer, &path, limits, &[]);
+    let mut other = log.sibling();
+    for number in 0..lines {
+        write(
+            if number % 2 == 0 {
+                &mut log
+            } else {
+                &mut other
+            },
+            number,
+        );
+        if number % 3 == 0 {
+            log.flush().unwrap();
+            other.flush().unwrap();
+        }
+    }
+    log.flush().unwrap();
+    other.flush().unwrap();
+    let head = log.head();
+    assert_eq!((head.lines, &head), (lines, &other.head()));
+    (place, path, head.hash)
+}
+
+fn lines(path: &Path) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(path).unwrap();
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    lines.map(<[u8]>::to_vec).collect()
+}
+
+fn flaw(path: &Path, lines: &[Vec<u8>]) -> String {
+    std::fs::write(path, lines.concat()).unwrap();
+    verify(path, None).unwrap_err().to_string()
+}
+
+#[test]
+fn a_log_of_several_workers_is_one_chain_and_nothing_private_is_in_it_in_clear() {
+    let (_place, path, head) = written(20, LIMITS);
+    let verified = verify(&path, Some(&head)).unwrap();
+    assert_eq!((verified.head.lines, verified.head.hash), (20, head));
+    let mut records = BTreeSet::new();
+    for line in lines(&path) {
+        assert!(
+            !line
+                .windows(SECRET.len())
+                .any(|found| found == SECRET.as_bytes())
+        );
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        let content = opened(&line, &key()).unwrap();
+        assert!(content["prompt"].as_str().unwrap().starts_with(SECRET));
+        assert_eq!(opened(&line, &StateKey::random().unwrap()), None);
+        records.insert(line["record"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(records.len(), 20);
+}
+
+#[test]
+fn every_altered_byte_is_found_in_its_line() {
+    let (_place, path, _) = written(3, LIMITS);
+    let whole = lines(&path);
+    for at in 0..whole[1].len() - 1 {
+        for change in [0x01_u8, 0x20, 0x80] {
+            let mut lines = whole.clone();
+            lines[1][at] ^= change;
+            let said = flaw(&path, &lines);
+            assert!(said.contains("line 2: altered"), "byte {at}: {said}");
+        }
+    }
+}
+
+#[test]
+fn lines_that_are_missing_doubled_moved_or_put_in_are_named() {
+    let (_place, path, head) = written(9, LIMITS);
+    let whole = lines(&path);
+    let said = |change: &dyn Fn(&mut Vec<Vec<u8>>)| {
+        let mut lines = whole.clone();
+        change(&mut lines);
+        flaw(&path, &lines)
+    };
+    let missing = said(&|lines| drop(lines.remove(4)));
+    assert!(
+        missing.contains("line 5: missing: line 5 of the chain"),
+        "{missing}"
+    );
+    let missing = said(&|lines| drop(lines.drain(2..5)));
+    assert!(
+        missing.contains("line 3: missing: lines 3 to 5"),
+        "{missing}"
+    );
+    let first = said(&|lines| drop(lines.remove(0)));
+    assert!(first.contains("line 1: missing"), "{first}");
+    let doubled = said(&|lines| lines.insert(4, lines[3].clone()));
+    assert!(doubled.contains("line 5: doubled or moved"), "{doubled}");
+    let swapped = said(&|lines| lines.swap(4, 5));
+    assert!(swapped.contains("line 5: missing"), "{swapped}");
+    let (_other, foreign, _) = written(9, LIMITS);
+    let foreign = self::lines(&foreign);
+    // A whole line of another chain, with a right hash of its own.
+    let replaced = said(&|lines| lines[4] = foreign[4].clone());
+    assert!(
+        replaced.contains("line 5: altered: line 5 of the chain follows another"),
+        "{replaced}"
+    );
+    let cut = said(&|lines| lines[8].truncate(20));
+    assert!(cut.contains("line 9: it has no end"), "{cut}");
+    // Whole lines missing at the end are only known to who has noted the head.
+    std::fs::write(&path, whole[..7].concat()).unwrap();
+    assert_eq!(verify(&path, None).unwrap().head.lines, 7);
+    assert!(matches!(
+        verify(&path, Some(&head)),
+        Err(AuditFlaw::Head { .. })
+    ));
+    // A head from before is found too.
+    let early: Value = serde_json::from_slice(&whole[3]).unwrap();
+    assert!(verify(&path, early["hash"].as_str()).is_ok());
+}
+
+#[test]
+fn the_chain_goes_on_over_files_and_over_lives() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.jsonl");
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let limits = AuditLimits {
+        file: 1500,
+        ..LIMITS
+    };
+    let mut known = Vec::new();
+    for life in 0..6 {
+        let mut log = open_in(&layer, &path, limits, &known);
+        for number in 0..4 {
+            write(&mut log, life * 4 + number);
+            known.extend(log.flush().unwrap());
+        }
+    }
+    let verified = verify(&path, None).unwrap();
+    assert_eq!(verified.head.lines, 24);
+    assert!(verified.files.len() > 3, "{:?}", verified.files);
+    // A file in between that is gone is found by the next one's first line.
+    std::fs::rename(&verified.files[2], &verified.files[1]).unwrap();
+    let said = verify(&path, None).unwrap_err().to_string();
+    assert!(said.contains("audit.jsonl.2, line 1: missing"), "{said}");
+}
+
+#[test]
+fn what_no_cut_has_is_taken_away_and_the_chain_goes_on_from_the_last_one() {
+    let limits = AuditLimits {
+        file: 900,
+        ..LIMITS
+    };
+    let path = Path::new("/out/audit.jsonl");
+    for crash in 1..24 {
+        for kept in [0, 40, usize::MAX] {
+            for crash in [
+                Crash::BeforeSync(crash),
+                Crash::AfterSync(crash),
+                Crash::TornAppend(crash),
+            ] {
+                let disk = MemoryDisk::new();
+                disk.crash_at(crash);
+                let mut known: Vec<SinkPosition> = Vec::new();
+                let mut committed = 0;
+                let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
+                let cipher = Arc::new(key());
+                if let Ok(mut log) =
+                    AuditFile::recover(path, layer, cipher, limits, (&known, false))
+                {
+                    known.extend(log.position());
+                    for number in 0..10 {
+                        write(&mut log, number);
+                        match log.flush() {
+                            Ok(position) => {
+                                known.extend(position);
+                                committed += 1;
+                            }
+                            Err(_) => break,
+                        }
+                    }
+                }
+                if !disk.has_crashed() {
+                    continue;
+                }
+                let after = disk.restart(kept);
+                let layer: Arc<dyn FileLayer> = Arc::new(after.clone());
+                let mut log = open_in(&layer, path, limits, &known);
+                assert_eq!(log.head().lines, committed, "{crash:?}, {kept}");
+                for number in committed..12 {
+                    write(&mut log, number);
+                    log.flush().unwrap();
+                }
+                let copy = tempfile::tempdir().unwrap();
+                for file in tidegate_state::audit::files(path).take(20) {
+                    let bytes = layer.read(&file).unwrap().unwrap_or_default();
+                    if !bytes.is_empty() {
+                        std::fs::write(copy.path().join(file.file_name().unwrap()), bytes).unwrap();
+                    }
+                }
+                let verified = verify(&copy.path().join("audit.jsonl"), None).unwrap();
+                assert_eq!(verified.head.lines, 12, "{crash:?}, {kept}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_and_a_file_that_somebody_writes_end_it() {
+    let disk = MemoryDisk::new();
+    let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
+    let mut log = open_in(&layer, Path::new("/audit.jsonl"), LIMITS, &[]);
+    write(&mut log, 1);
+    log.flush().unwrap();
+    disk.limit(Some(10));
+    write(&mut log, 2);
+    assert!(log.flush().is_err());
+    disk.limit(None);
+    assert!(log.flush().is_err(), "what is on the disk is not known");
+    let (_place, path, _) = written(3, LIMITS);
+    let real: Arc<dyn FileLayer> = Arc::new(Disk);
+    let refused = AuditFile::recover(&path, real, Arc::new(key()), LIMITS, (&[], false));
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains("something else wrote to it"), "{said}");
+}
+
+#[test]
+fn a_content_beyond_the_limit_is_kept_as_its_length_and_a_sealed_hash() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.jsonl");
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let mut log = open_in(&layer, &path, LIMITS, &[]);
+    let content = format!("{{\"prompt\":\"{}\"}}", "x".repeat(LIMITS.content));
+    let audited = Audited {
+        record: "in/0/0/0",
+        facts: "{}",
+        content: &content,
+    };
+    log.write(&audited).unwrap();
+    log.flush().unwrap();
+    let line: Value = serde_json::from_slice(&lines(&path)[0]).unwrap();
+    assert_eq!(line["content"]["too_long"], content.len());
+    assert_eq!(line["content"]["limit"], LIMITS.content);
+    assert!(line["content"]["sealed_sha256"].is_string());
+    assert!(std::fs::metadata(&path).unwrap().len() < 1000);
+}
+
+#[test]
+fn ten_lines_of_python_see_the_same() {
+    let script = PYTHON.split("```python\n").nth(1).unwrap();
+    let script = script.split("```").next().unwrap();
+    let (_place, path, head) = written(
+        12,
+        AuditLimits {
+            file: 1500,
+            ..LIMITS
+        },
+    );
+    let verified = verify(&path, None).unwrap();
+    let run = |files: &[PathBuf]| {
+        let output = Command::new("python3")
+            .args(["-c", script])
+            .args(files)
+            .output()
+            .unwrap();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        )
+    };
+    assert_eq!(run(&verified.files), (true, format!("12 {head}")));
+    let mut altered = lines(&verified.files[1]);
+    altered[0][60] ^= 1;
+    std::fs::write(&verified.files[1], altered.concat()).unwrap();
+    assert!(!run(&verified.files).0);
+}

@@ -84,6 +84,15 @@ pub enum SourceEvent {
     Idle,
 }
 
+/// What of a source lies unread before a worker, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Records; none if only their bytes are known.
+    pub records: Option<u64>,
+    /// Bytes; none if only the records are known.
+    pub bytes: Option<u64>,
+}
+
 /// A worker's view of one source. It is polled by that worker's thread alone.
 ///
 /// Implementations bound what they hold, and `poll` returns within `wait` (plus the time of one read).
@@ -118,6 +127,12 @@ pub trait Source: Send {
     fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
         let _ = done;
         Ok(())
+    }
+
+    /// What lies unread in the partitions that are read here, if that is known. Asked now and then, whoever waits: it
+    /// takes no longer than a read.
+    fn lag(&mut self) -> Option<Lag> {
+        None
     }
 
     /// Called once before the first poll. A source whose records somebody waits for keeps `wake`, calls it from any thread

@@ -11,7 +11,7 @@ use tracing::field::display;
 
 use crate::access::Scope;
 use crate::exchange::{Answered, Asked, CLIENT_GONE, Content};
-use crate::front::{Endpoints, Limits};
+use crate::front::{Endpoints, Limits, Times, Timing};
 use crate::ingest::Ingest;
 use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
@@ -162,6 +162,11 @@ impl Endpoints for Everything {
         self.counted.broke(Place::of(path).name(path));
     }
 
+    fn begins(&self, path: &str) -> Option<Timing> {
+        let times = self.counted.times(Place::of(path).name(path));
+        Some(Timing::new(times))
+    }
+
     fn limits(&self, method: &Method, path: &str) -> Limits {
         let place = Place::of(path);
         let asks = Endpoint::of(path);
@@ -238,6 +243,7 @@ pub struct Counted(Arc<Mutex<Counts>>);
 struct Counts {
     answered: BTreeMap<(&'static str, u16), u64>,
     broken: BTreeMap<&'static str, u64>,
+    times: BTreeMap<&'static str, Arc<Times>>,
 }
 
 impl Counted {
@@ -252,6 +258,18 @@ impl Counted {
 
     fn broke(&self, endpoint: &'static str) {
         *self.counts().broken.entry(endpoint).or_default() += 1;
+    }
+
+    fn times(&self, endpoint: &'static str) -> Arc<Times> {
+        self.counts().times.entry(endpoint).or_default().clone()
+    }
+
+    /// How long requests took, by endpoint.
+    pub fn all_times(&self) -> Vec<(&'static str, Arc<Times>)> {
+        let counts = self.counts();
+        let all = counts.times.iter();
+        all.map(|(endpoint, times)| (*endpoint, times.clone()))
+            .collect()
     }
 
     /// All there are: endpoint, status, and how many.

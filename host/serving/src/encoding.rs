@@ -154,7 +154,9 @@ impl Encoding {
             if full || plan.tokens + text.tokens.len() > self.limits.step_tokens {
                 break;
             }
-            text.open.steps_at(now);
+            if let Some(waited) = text.open.steps_at(now) {
+                self.counters.queue_seconds.observe(waited);
+            }
             plan.tokens += text.tokens.len();
             plan.keys.push(text.key);
         }
@@ -189,7 +191,7 @@ impl Encoding {
         }
         self.costs.observe(plan.tokens, 0, took, now);
         self.counters
-            .step(plan.keys.len(), plan.tokens, took, self.costs.parts());
+            .step(plan.keys.len(), (plan.tokens, 0), took, self.costs.parts());
         Counters::add(&self.counters.prompt_tokens, plan.tokens);
         self.groups.succeeded(plan.keys.iter().copied());
         for (key, vector) in plan
@@ -201,7 +203,7 @@ impl Encoding {
                 continue;
             };
             let mut open = self.waiting.remove(place).open;
-            open.token_at(now);
+            let _ = open.token_at(now);
             if let Some(number) = vector.iter().find(|number| !number.is_finite()) {
                 let reason = format!("the encoder made {number}, which is no number");
                 self.count_failure(open, ModelError::Device(reason));

@@ -64,7 +64,7 @@ impl Shared {
 
     /// Sends a cancellation; false if too many wait already.
     pub(crate) fn cancel(&self, id: RequestId) -> bool {
-        let Some(permit) = self.cancellations.take() else {
+        let Some(permit) = self.cancellations.take(0) else {
             return false;
         };
         let _ = self.commands.send(Command::Cancel(id, permit));
@@ -73,7 +73,7 @@ impl Shared {
 
     /// Sends an early end; false if too many commands of the kind wait already.
     pub(crate) fn end(&self, id: RequestId) -> bool {
-        let Some(permit) = self.cancellations.take() else {
+        let Some(permit) = self.cancellations.take(0) else {
             return false;
         };
         let _ = self.commands.send(Command::End(id, permit));

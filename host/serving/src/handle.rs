@@ -51,7 +51,7 @@ impl ModelHandle {
         match self.slot.state() {
             NameState::Loaded(loaded) => loaded
                 .counters
-                .snapshot(&self.slot.name, loaded.places.taken()),
+                .snapshot(&self.slot.name, loaded.places.by_class()),
             state => ModelStats {
                 name: self.slot.name.clone(),
                 closed: matches!(state, NameState::Ended),
@@ -83,7 +83,7 @@ impl Model for ModelHandle {
         let full = ModelError::Full {
             limit: loaded.places.limit(),
         };
-        let Some(permit) = loaded.places.take() else {
+        let Some(permit) = loaded.places.take(request.class) else {
             Counters::add(&loaded.counters.refused, 1);
             return Err((request, full));
         };

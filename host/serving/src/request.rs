@@ -14,11 +14,16 @@ use crate::reply::GuardedReply;
 /// Most losses of the device that a request goes on after, where others were in the step too.
 const MOST_FAULTS: u32 = 3;
 
+/// Classes that are told apart: a pipeline file has 0 to 9.
+pub(crate) const CLASSES: usize = 10;
+
 /// Places of a queue.
 #[derive(Debug)]
 pub(crate) struct Places {
     limit: usize,
     taken: AtomicUsize,
+    /// Of these, how many of each class.
+    classes: [AtomicUsize; CLASSES],
 }
 
 impl Places {
@@ -26,6 +31,7 @@ impl Places {
         Arc::new(Places {
             limit,
             taken: AtomicUsize::new(0),
+            classes: Default::default(),
         })
     }
 
@@ -33,18 +39,22 @@ impl Places {
         self.limit
     }
 
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+    /// Places that are taken, by class.
+    pub(crate) fn by_class(&self) -> [usize; CLASSES] {
+        std::array::from_fn(|class| self.classes[class].load(Ordering::Relaxed))
     }
 
-    /// Takes a place; `None` if there is none.
-    pub(crate) fn take(self: &Arc<Places>) -> Option<Permit> {
+    /// Takes a place for a request of this class; `None` if there is none.
+    pub(crate) fn take(self: &Arc<Places>, class: u8) -> Option<Permit> {
         let more = |taken: usize| (taken < self.limit).then_some(taken + 1);
         self.taken
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
             .ok()?;
+        let class = usize::from(class).min(CLASSES - 1);
+        self.classes[class].fetch_add(1, Ordering::Relaxed);
         Some(Permit {
             places: Arc::clone(self),
+            class,
         })
     }
 }
@@ -53,10 +63,12 @@ impl Places {
 #[derive(Debug)]
 pub(crate) struct Permit {
     places: Arc<Places>,
+    class: usize,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        self.places.classes[self.class].fetch_sub(1, Ordering::Relaxed);
         self.places.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -132,16 +144,20 @@ impl Open {
         (open, submission.work)
     }
 
-    /// A step with a part of it begins.
-    pub(crate) fn steps_at(&mut self, now: Moment) {
+    /// A step with a part of it begins. Returns how long it has waited for that, if it is the first.
+    pub(crate) fn steps_at(&mut self, now: Moment) -> Option<Duration> {
         self.permit = None;
+        let first = self.first_step.is_none();
         self.first_step.get_or_insert(now);
+        first.then(|| now.saturating_sub(self.queue_key.arrived))
     }
 
-    /// A token of it is there.
-    pub(crate) fn token_at(&mut self, now: Moment) {
+    /// A token of it is there. Returns how long it took since it was submitted, if it is the first.
+    pub(crate) fn token_at(&mut self, now: Moment) -> Option<Duration> {
+        let first = self.first_token.is_none();
         self.first_token.get_or_insert(now);
         self.last_token = Some(now);
+        first.then(|| now.saturating_sub(self.queue_key.arrived))
     }
 
     /// The device was lost in a step with it; whether it may be tried once more. Alone in the step, it may once; with

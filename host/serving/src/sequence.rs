@@ -1,6 +1,7 @@
 //! One answer in the making.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_contract::{
     Choice, Finish, ModelError, Parameters, Sampled, Sampling, Speculation, TokenLogprob,
@@ -11,7 +12,7 @@ use crate::blocks::Table;
 use crate::constraint::Constraint;
 use crate::counts::Counts;
 use crate::guess::GuessRate;
-use crate::order::QueueKey;
+use crate::order::{Moment, QueueKey};
 use crate::parameters::choice_seed;
 use crate::step_rate::Remaining;
 
@@ -33,6 +34,8 @@ pub(crate) struct Sequence {
     pub(crate) queue_key: QueueKey,
     /// What it needed when it was queued last.
     pub(crate) remaining: Remaining,
+    /// When its last token was made.
+    last_token: Option<Moment>,
     prompt: usize,
     /// Most tokens of prompt and answer together.
     context: usize,
@@ -89,6 +92,7 @@ impl Sequence {
             rate: GuessRate::default(),
             queue_key: identity.queue_key,
             remaining: Remaining::default(),
+            last_token: None,
             prompt: prompt.len(),
             context: identity.context,
             seed: choice_seed(identity.seed, identity.choice),
@@ -120,6 +124,15 @@ impl Sequence {
             rows: self.tokens.len(),
             tokens: self.left(),
         };
+    }
+
+    /// So many tokens were made together. Returns how long each took since the one before, if there was one.
+    pub(crate) fn tokens_at(&mut self, now: Moment, tokens: u32) -> Option<Duration> {
+        if tokens == 0 {
+            return None;
+        }
+        let before = self.last_token.replace(now);
+        before.map(|before| now.saturating_sub(before) / tokens)
     }
 
     /// Tokens of the answer.

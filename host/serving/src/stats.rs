@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate_contract::ModelError;
+use tidegate_telemetry::metrics::{Histogram, REQUEST_SECONDS, Spread, TOKEN_SECONDS};
+
+use crate::request::CLASSES;
 
 /// A snapshot of an engine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineStats {
     /// Bytes that models may hold together.
     pub budget: u64,
@@ -19,7 +22,7 @@ pub struct EngineStats {
 }
 
 /// A snapshot of a model's counters; those of totals only grow until it is replaced.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelStats {
     /// Its name.
     pub name: String,
@@ -29,6 +32,8 @@ pub struct ModelStats {
     pub closed: bool,
     /// Requests that wait for their first step.
     pub waiting: usize,
+    /// The same by class.
+    pub waiting_by_class: [usize; CLASSES],
     /// Answers or texts in the making.
     pub running: usize,
     /// KV blocks there are.
@@ -55,6 +60,8 @@ pub struct ModelStats {
     pub prompt_tokens: u64,
     /// Tokens that were found in kept blocks, in total.
     pub prefix_hit_tokens: u64,
+    /// Tokens that were looked for in kept blocks, in total.
+    pub prefix_query_tokens: u64,
     /// Answers in the making that lost their blocks to others, in total.
     pub preemptions: u64,
     /// Requests that went on after a fault of the device, in total.
@@ -75,6 +82,8 @@ pub struct ModelStats {
     pub failed_steps: u64,
     /// Rows of all steps, in total.
     pub rows: u64,
+    /// Of these, those of prompts and texts, in total.
+    pub prompt_rows: u64,
     /// Time spent in steps, in total.
     pub step_time: Duration,
     /// Most sequences or texts in one step so far.
@@ -85,10 +94,18 @@ pub struct ModelStats {
     pub step_per_prefill_token: Duration,
     /// Measured: what a decode row adds.
     pub step_per_decode_row: Duration,
+    /// How long requests waited for their first step.
+    pub queue_seconds: Spread,
+    /// How long it took from a request to its first token.
+    pub first_token_seconds: Spread,
+    /// How long it took from one token of an answer to the next.
+    pub between_tokens_seconds: Spread,
+    /// How long steps took.
+    pub step_seconds: Spread,
 }
 
 /// The engine's thread writes, everyone reads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) closed: AtomicBool,
     pub(crate) memory: AtomicU64,
@@ -119,11 +136,58 @@ pub(crate) struct Counters {
     pub(crate) largest_batch: AtomicU64,
     /// Nanoseconds of a step, a prompt token, a decode row.
     pub(crate) costs: [AtomicU64; 3],
+    pub(crate) prefix_query_tokens: AtomicU64,
+    pub(crate) prompt_rows: AtomicU64,
+    pub(crate) queue_seconds: Histogram,
+    pub(crate) first_token_seconds: Histogram,
+    pub(crate) between_tokens_seconds: Histogram,
+    pub(crate) step_seconds: Histogram,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            closed: AtomicBool::default(),
+            memory: AtomicU64::default(),
+            running: AtomicU64::default(),
+            blocks: AtomicU64::default(),
+            blocks_used: AtomicU64::default(),
+            blocks_cached: AtomicU64::default(),
+            answered: AtomicU64::default(),
+            failed: AtomicU64::default(),
+            expired: AtomicU64::default(),
+            hopeless: AtomicU64::default(),
+            cancelled: AtomicU64::default(),
+            refused: AtomicU64::default(),
+            tokens: AtomicU64::default(),
+            prompt_tokens: AtomicU64::default(),
+            prefix_hit_tokens: AtomicU64::default(),
+            preemptions: AtomicU64::default(),
+            retried: AtomicU64::default(),
+            reloads: AtomicU64::default(),
+            draft_failures: AtomicU64::default(),
+            draft_reloads: AtomicU64::default(),
+            drafted: AtomicU64::default(),
+            accepted: AtomicU64::default(),
+            steps: AtomicU64::default(),
+            failed_steps: AtomicU64::default(),
+            rows: AtomicU64::default(),
+            step_nanoseconds: AtomicU64::default(),
+            largest_batch: AtomicU64::default(),
+            costs: Default::default(),
+            prefix_query_tokens: AtomicU64::default(),
+            prompt_rows: AtomicU64::default(),
+            queue_seconds: Histogram::new(REQUEST_SECONDS),
+            first_token_seconds: Histogram::new(REQUEST_SECONDS),
+            between_tokens_seconds: Histogram::new(TOKEN_SECONDS),
+            step_seconds: Histogram::new(TOKEN_SECONDS),
+        }
+    }
 }
 
 impl Counters {
-    /// The numbers now; `waiting` is counted by the queue.
-    pub(crate) fn snapshot(&self, name: &str, waiting: usize) -> ModelStats {
+    /// The numbers now; those that wait are counted by the queue.
+    pub(crate) fn snapshot(&self, name: &str, waiting: [usize; CLASSES]) -> ModelStats {
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let size = |counter: &AtomicU64| usize::try_from(total(counter)).unwrap_or(usize::MAX);
         let time = |counter: &AtomicU64| Duration::from_nanos(total(counter));
@@ -131,7 +195,8 @@ impl Counters {
             name: name.into(),
             memory: total(&self.memory),
             closed: self.closed.load(Ordering::Relaxed),
-            waiting,
+            waiting: waiting.iter().sum(),
+            waiting_by_class: waiting,
             running: size(&self.running),
             blocks: size(&self.blocks),
             blocks_used: size(&self.blocks_used),
@@ -145,6 +210,7 @@ impl Counters {
             tokens: total(&self.tokens),
             prompt_tokens: total(&self.prompt_tokens),
             prefix_hit_tokens: total(&self.prefix_hit_tokens),
+            prefix_query_tokens: total(&self.prefix_query_tokens),
             preemptions: total(&self.preemptions),
             retried: total(&self.retried),
             reloads: total(&self.reloads),
@@ -155,11 +221,16 @@ impl Counters {
             steps: total(&self.steps),
             failed_steps: total(&self.failed_steps),
             rows: total(&self.rows),
+            prompt_rows: total(&self.prompt_rows),
             step_time: time(&self.step_nanoseconds),
             largest_batch: size(&self.largest_batch),
             step_fixed: time(&self.costs[0]),
             step_per_prefill_token: time(&self.costs[1]),
             step_per_decode_row: time(&self.costs[2]),
+            queue_seconds: self.queue_seconds.spread(),
+            first_token_seconds: self.first_token_seconds.spread(),
+            between_tokens_seconds: self.between_tokens_seconds.spread(),
+            step_seconds: self.step_seconds.spread(),
         }
     }
 
@@ -184,10 +255,18 @@ impl Counters {
         counter.store(value as u64, Ordering::Relaxed);
     }
 
-    /// Notes a step of so many sequences and rows that took so long.
-    pub(crate) fn step(&self, sequences: usize, rows: usize, took: Duration, costs: [Duration; 3]) {
+    /// Notes a step of so many sequences, and rows of prompts and of answers, that took so long.
+    pub(crate) fn step(
+        &self,
+        sequences: usize,
+        (prompt, answer): (usize, usize),
+        took: Duration,
+        costs: [Duration; 3],
+    ) {
         Counters::add(&self.steps, 1);
-        Counters::add(&self.rows, rows);
+        Counters::add(&self.rows, prompt + answer);
+        Counters::add(&self.prompt_rows, prompt);
+        self.step_seconds.observe(took);
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.step_nanoseconds
             .fetch_add(nanoseconds(took), Ordering::Relaxed);

@@ -442,7 +442,7 @@ pub struct CutCommitted {
 impl CutCommitted {
     /// Logs and counts.
     pub fn emit(self, meters: &Meters) {
-        meters.cuts.add(1);
+        meters.cut_held(self.time);
         debug!(
             cut = self.cut,
             worker = self.worker,
@@ -451,6 +451,24 @@ impl CutCommitted {
             micros = self.time.as_micros() as u64,
             "cut committed"
         );
+    }
+}
+
+/// A cut came to nothing: its worker goes back to the one before.
+#[derive(Clone, Copy, Debug)]
+pub struct CutAborted<'a> {
+    /// The worker.
+    pub worker: usize,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl CutAborted<'_> {
+    /// Logs and counts.
+    pub fn emit(self, meters: &Meters) {
+        meters.cuts_aborted.add(1);
+        let reason = &*plain(self.reason, REASON_BYTES);
+        warn!(worker = self.worker, "a cut was taken back: {reason}");
     }
 }
 

@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod edges;
+mod ends;
 pub mod events;
 mod format;
 mod lately;
@@ -25,6 +26,7 @@ pub mod trace;
 mod works;
 
 pub use edges::{Edges, Sender, Taker};
+pub use ends::{CutClock, Known, SinkMeters, SourceMeters};
 pub use format::{count, decimal, milliseconds, size};
 pub use latency::LatencyRecorder;
 pub use meters::{Counter, Meters, Snapshot, StageMeters, Unavailable};

@@ -1,15 +1,18 @@
 //! Meters: the counters of a running pipeline.
 
+mod expose;
+
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::edges::Edges;
+use crate::ends::{CutClock, Settled, SinkMeters, SourceMeters, microseconds_now};
 use crate::lately::Lately;
 use crate::latency::{LatencyRecorder, merged};
-use crate::metrics::{Exposition, Family, Gauge, Histogram, STAGE_SECONDS, Stretch, table};
+use crate::metrics::{CUT_SECONDS, Gauge, Histogram, STAGE_SECONDS, Stretch};
 use crate::summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
-use crate::trace::{SpanCounts, Tracer};
+use crate::trace::Tracer;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -175,8 +178,17 @@ pub struct Meters {
     longest_swap_wait_micros: Counter,
     in_flight: AtomicI64,
     tokens_lately: Lately,
+    /// How long cuts took that hold.
+    pub cut_seconds: Histogram,
+    /// Cuts that came to nothing.
+    pub cuts_aborted: Counter,
+    /// When the last one held, milliseconds since 1970.
+    last_cut: AtomicU64,
     stages: Vec<StageMeters>,
     edges: Edges,
+    sources: Vec<SourceMeters>,
+    sinks: Vec<SinkMeters>,
+    cut_clocks: Mutex<Vec<Settled>>,
     latencies: Mutex<Vec<LatencyRecorder>>,
 }
 
@@ -206,8 +218,14 @@ impl Meters {
             longest_swap_wait_micros: Counter::default(),
             in_flight: AtomicI64::new(0),
             tokens_lately: Lately::new(),
+            cut_seconds: Histogram::new(CUT_SECONDS),
+            cuts_aborted: Counter::default(),
+            last_cut: AtomicU64::new(0),
             stages: stages.into_iter().map(StageMeters::new).collect(),
             edges: Edges::default(),
+            sources: Vec::new(),
+            sinks: Vec::new(),
+            cut_clocks: Mutex::default(),
             latencies: Mutex::new(Vec::new()),
         }
     }
@@ -241,6 +259,60 @@ impl Meters {
     /// The stages, in the order of the pipeline file.
     pub fn stages(&self) -> &[StageMeters] {
         &self.stages
+    }
+
+    /// The same for these sources and sinks, in the order of the pipeline file.
+    pub fn with_ends<'a>(
+        mut self,
+        sources: impl IntoIterator<Item = &'a str>,
+        sinks: impl IntoIterator<Item = &'a str>,
+    ) -> Meters {
+        self.sources = sources.into_iter().map(SourceMeters::new).collect();
+        self.sinks = sinks.into_iter().map(SinkMeters::new).collect();
+        self
+    }
+
+    /// The sources; none where nobody has named them.
+    pub fn sources(&self) -> &[SourceMeters] {
+        &self.sources
+    }
+
+    /// The sinks; none where nobody has named them.
+    pub fn sinks(&self) -> &[SinkMeters] {
+        &self.sinks
+    }
+
+    /// For one worker, to tell how far its cuts are.
+    pub fn cut_clock(&self) -> CutClock {
+        let (clock, settled) = CutClock::new(self.clock());
+        self.settled().push(settled);
+        clock
+    }
+
+    /// How old the oldest is that no cut may have.
+    pub fn uncommitted(&self) -> Duration {
+        let now = self.clock();
+        let ages = self.settled();
+        ages.iter()
+            .filter_map(|settled| settled.age(now))
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// A cut holds that took so long.
+    pub(crate) fn cut_held(&self, time: Duration) {
+        self.cuts.add(1);
+        self.cut_seconds.observe(time);
+        let now = microseconds_now() / 1000;
+        self.last_cut
+            .fetch_max(u64::try_from(now).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn settled(&self) -> MutexGuard<'_, Vec<Settled>> {
+        // The list is whole after any panic: a push is its only change.
+        self.cut_clocks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A recorder for one worker's latencies.
@@ -331,71 +403,6 @@ impl Meters {
     /// Time since the start: the clock of [`StageMeters::full`].
     pub fn clock(&self) -> Duration {
         self.started.elapsed()
-    }
-
-    /// Hands in all that is counted here.
-    pub fn expose(&self, exposition: &mut Exposition) {
-        for (family, counter) in self.totals() {
-            exposition.add(family, &[], counter.get());
-        }
-        let spans = self.tracer.counts();
-        let spans = |of: fn(&SpanCounts) -> u64| spans.map_or(0, of);
-        let dropped = spans(|spans| spans.full.get() + spans.failed.get());
-        exposition.add(&table::SPANS_MADE, &[], spans(|spans| spans.made.get()));
-        let exported = spans(|spans| spans.exported.get());
-        exposition.add(&table::SPANS_EXPORTED, &[], exported);
-        exposition.add(&table::SPANS_DROPPED, &[], dropped);
-        let in_flight = u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0);
-        exposition.add(&table::RECORDS_IN_FLIGHT, &[], in_flight);
-        type Counts = (&'static Family, fn(&StageMeters) -> u64);
-        let counts: [Counts; 12] = [
-            (&table::STAGE_RECORDS_IN, |s| s.records_in.get()),
-            (&table::STAGE_RECORDS_OUT, |s| s.records_out.get()),
-            (&table::STAGE_RECORDS_DROPPED, |s| s.records_dropped.get()),
-            (&table::STAGE_RECORDS_DEAD, |s| s.records_dead.get()),
-            (&table::STAGE_RECORDS_RETRIED, |s| s.records_retried.get()),
-            (&table::STAGE_BATCHES, |s| s.batches.get()),
-            (&table::STAGE_INSTANCES_LOST, |s| s.instances_lost.get()),
-            (&table::STAGE_REVISIONS_TRIPPED, |s| {
-                s.revisions_tripped.get()
-            }),
-            (&table::STAGE_UNAVAILABLE, |s| {
-                s.unavailable().map_or(0, |now| now.tasks as u64)
-            }),
-            (&table::STAGE_INBOX, |s| s.inbox.get()),
-            (&table::STAGE_WAITING, |s| s.waiting.get()),
-            (&table::STAGE_LIMIT, |s| s.limit.get()),
-        ];
-        for stage in &self.stages {
-            let name = [stage.name.as_str()];
-            for (family, count) in counts {
-                exposition.add(family, &name, count(stage));
-            }
-            exposition.add(&table::STAGE_FULL, &name, stage.full.get());
-            exposition.add(&table::STAGE_SECONDS, &name, stage.time.spread());
-        }
-    }
-
-    /// The counters of the pipeline.
-    fn totals(&self) -> [(&'static Family, &Counter); 16] {
-        [
-            (&table::RECORDS_IN, &self.records_in),
-            (&table::RECORDS_OUT, &self.records_out),
-            (&table::RECORDS_DROPPED, &self.records_dropped),
-            (&table::RECORDS_UNANSWERED, &self.unanswered_elsewhere),
-            (&table::RECORDS_DEAD, &self.records_dead),
-            (&table::RECORDS_SPLIT, &self.records_split),
-            (&table::RECORDS_RETRIED, &self.records_retried),
-            (&table::RECORDS_ABANDONED, &self.records_abandoned),
-            (&table::SPLITS_ABANDONED, &self.splits_abandoned),
-            (&table::BATCHES, &self.batches),
-            (&table::CUTS, &self.cuts),
-            (&table::SWAPS, &self.swaps),
-            (&table::MODEL_REQUESTS, &self.model_requests),
-            (&table::MODEL_REQUESTS_FAILED, &self.model_failures),
-            (&table::PROMPT_TOKENS, &self.prompt_tokens),
-            (&table::GENERATED_TOKENS, &self.generated_tokens),
-        ]
     }
 
     fn recorders(&self) -> MutexGuard<'_, Vec<LatencyRecorder>> {

@@ -73,7 +73,12 @@ fn rooms_depend_only_on_what_they_may_touch() {
         ("tidegate-infer", &["tidegate-contract", "tidegate-weights"]),
         (
             "tidegate-serving",
-            &["tidegate-contract", "tidegate-text", "tidegate-grammar"],
+            &[
+                "tidegate-contract",
+                "tidegate-text",
+                "tidegate-grammar",
+                "tidegate-telemetry",
+            ],
         ),
         (
             "tidegate-connect",

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File};
 use tidegate_codec::DecoderOptions;
-use tidegate_contract::{Assigned, Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Assigned, Lag, Partition, Source, SourceError, SourceEvent};
 
 use crate::lines::{Gathered, Lines, Stopped};
 use crate::now_micros;
@@ -175,6 +175,19 @@ impl Source for FileSource {
     fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
         self.file(partition)?.paused = false;
         Ok(())
+    }
+
+    /// Of a pipe nothing is known.
+    fn lag(&mut self) -> Option<Lag> {
+        let unread = |file: &OpenFile| {
+            let length = file.length().ok().flatten()?;
+            Some(length.saturating_sub(file.lines.cutter.position()))
+        };
+        let bytes = self.files.iter().map(unread).sum::<Option<u64>>()?;
+        Some(Lag {
+            records: (bytes == 0).then_some(0),
+            bytes: Some(bytes),
+        })
     }
 }
 

@@ -4,6 +4,8 @@
 //! before any member reads. So a member that is killed before a record came skips nothing when it comes again, and a
 //! partition without a position is known to be younger than the group: it is read from its first record.
 
+use std::time::Duration;
+
 use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
@@ -108,7 +110,7 @@ pub(super) fn first_of(
     consumer: &BaseConsumer<Context>,
     partitions: &TopicPartitionList,
 ) -> KafkaResult<Vec<(i32, i64)>> {
-    known_at(consumer, partitions, Offset::Beginning)
+    known_at(consumer, partitions, Offset::Beginning, ASK)
 }
 
 /// Where these partitions begin for a group that has no position in the topic.
@@ -120,7 +122,7 @@ pub(super) fn begin_of(
     // Asked first: what comes between the two questions lies behind the end, and is not gone past.
     let mut begun = ends_of(consumer, partitions)?;
     if let KafkaStart::At(millis) = start {
-        let found = offsets_at(consumer, partitions, Offset::Offset(millis))?;
+        let found = offsets_at(consumer, partitions, Offset::Offset(millis), ASK)?;
         for (number, begin) in &mut begun {
             let of = found.iter().find(|(found, _)| found == number);
             *begin = of.and_then(|(_, offset)| *offset).unwrap_or(*begin);
@@ -134,7 +136,16 @@ pub(super) fn ends_of(
     consumer: &BaseConsumer<Context>,
     partitions: &TopicPartitionList,
 ) -> KafkaResult<Vec<(i32, i64)>> {
-    known_at(consumer, partitions, Offset::End)
+    ends_within(consumer, partitions, ASK)
+}
+
+/// The same, asked for no longer than this.
+pub(super) fn ends_within(
+    consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
+    wait: Duration,
+) -> KafkaResult<Vec<(i32, i64)>> {
+    known_at(consumer, partitions, Offset::End, wait)
 }
 
 /// Beginning or end, which librdkafka takes in place of a time: every partition has them.
@@ -142,8 +153,9 @@ fn known_at(
     consumer: &BaseConsumer<Context>,
     partitions: &TopicPartitionList,
     place: Offset,
+    wait: Duration,
 ) -> KafkaResult<Vec<(i32, i64)>> {
-    let offsets = offsets_at(consumer, partitions, place)?;
+    let offsets = offsets_at(consumer, partitions, place, wait)?;
     let known = |(number, offset): (i32, Option<i64>)| match offset {
         Some(offset) => Ok((number, offset)),
         None => Err(KafkaError::OffsetFetch(
@@ -159,13 +171,14 @@ fn offsets_at(
     consumer: &BaseConsumer<Context>,
     partitions: &TopicPartitionList,
     time: Offset,
+    wait: Duration,
 ) -> KafkaResult<Vec<(i32, Option<i64>)>> {
     if partitions.count() == 0 {
         return Ok(Vec::new());
     }
     let mut list = partitions.clone();
     list.set_all_offsets(time)?;
-    let answer = consumer.offsets_for_times(list, ASK)?;
+    let answer = consumer.offsets_for_times(list, wait)?;
     let mut offsets = Vec::with_capacity(answer.count());
     for element in answer.elements() {
         element.error()?;

@@ -17,6 +17,7 @@ mod client;
 mod deliveries;
 mod feed;
 mod internal;
+mod lag;
 mod leaving;
 mod letter;
 mod letters;

@@ -12,11 +12,12 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, TopicPartitionList};
 use tidegate_codec::{Decoder, Format};
-use tidegate_contract::{Done, Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Done, Lag, Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
 use super::begin::{begin_group, to_commit};
 use super::client::{Settings, find, patiently};
+use super::lag::KnownEnds;
 use super::leaving::Leaving;
 use super::member::Member;
 use super::native::Messages;
@@ -73,6 +74,8 @@ pub struct KafkaSource {
     probed: Instant,
     /// When the brokers were asked last whether the topic is the same.
     id_asked: Instant,
+    /// For the lag.
+    pub(super) known_ends: KnownEnds,
     /// The partition whose turn it is.
     turn: i32,
     /// Last: see there.
@@ -140,6 +143,7 @@ impl KafkaSource {
             begin_awaited: None,
             probed: Instant::now(),
             id_asked: Instant::now(),
+            known_ends: KnownEnds::default(),
             turn: 0,
             leaving: Leaving::default(),
         })
@@ -456,6 +460,10 @@ impl Source for KafkaSource {
             }
         }
         Ok(())
+    }
+
+    fn lag(&mut self) -> Option<Lag> {
+        self.unread()
     }
 
     fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {

@@ -90,6 +90,7 @@ impl Output {
     /// Writes a batch to a sink. A record the sink cannot encode becomes a dead letter.
     pub(crate) fn write(&mut self, sink: usize, batch: BatchView<'_>) -> Result<(), FlowError> {
         let mut written = 0;
+        let pending = self.sinks[sink].pending();
         let topology = self.topology.clone();
         let called = batch.get(0).map(|first| first.id().source);
         let called = called.and_then(|source| topology.callers_of(source));
@@ -157,6 +158,10 @@ impl Output {
             }
         }
         self.counts.output += written;
+        if let Some(meters) = self.meters.sinks().get(sink) {
+            let bytes = self.sinks[sink].pending().saturating_sub(pending);
+            meters.bytes.add(bytes as u64);
+        }
         if self.sinks[sink].settles_late() {
             // It may yet refuse some of them.
             self.unsettled[sink] += written;
@@ -167,6 +172,9 @@ impl Output {
     }
 
     fn tell_written(&self, sink: usize, records: u64) {
+        if let Some(meters) = self.meters.sinks().get(sink) {
+            meters.records.add(records);
+        }
         RecordsWritten {
             sink: &self.topology.sinks[sink],
             records,
@@ -203,6 +211,11 @@ impl Output {
         record: &RecordView<'_>,
         death: &Death<'_>,
     ) -> Result<(), FlowError> {
+        if let At::Sink(sink) = death.at
+            && let Some(meters) = self.meters.sinks().get(sink)
+        {
+            meters.failed.add(1);
+        }
         let value = record.value();
         let topology = self.topology.clone();
         let stage = name_of(&topology, record.id(), death.at);
@@ -391,6 +404,9 @@ impl Participants for Output {
                     task.counters = counts.to_log();
                 }
                 *self.refused_late.entry(partition).or_default() += 1;
+                if let Some(meters) = self.meters.sinks().get(index) {
+                    meters.failed.add(1);
+                }
                 let letter = DeadLetter {
                     id: record.id,
                     source: source_name(&topology, record.id),

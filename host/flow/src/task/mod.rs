@@ -437,6 +437,15 @@ impl Task {
             rejected: rejected.len() as u64,
         }
         .emit(&output.meters);
+        let index = usize::from(self.partition.source);
+        if let Some(meters) = output.meters.sources().get(index) {
+            meters.records.add(batch.len() as u64);
+            meters.rejected.add(rejected.len() as u64);
+            meters.bytes.add(batch.as_bytes().len() as u64);
+            let last = batch.len().checked_sub(1);
+            let last = last.and_then(|last| batch.view().get(last)?.event_time());
+            meters.read_of(last);
+        }
         let id = RecordId {
             source: self.partition.source,
             partition: self.partition.number,

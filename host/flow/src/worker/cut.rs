@@ -6,7 +6,7 @@ use tidegate_contract::{
     CommitError, CommitPoint, Cut, Done, LARGEST_MARK, MoveState, Moved, Participants, Partition,
     RefusedRecord, Settled, SourceError, Store, TaskId,
 };
-use tidegate_telemetry::events::CutCommitted;
+use tidegate_telemetry::events::{CutAborted, CutCommitted};
 
 use super::Worker;
 use crate::counts::Counts;
@@ -75,7 +75,7 @@ impl Worker {
         self.output.is_full() || (self.last_cut.elapsed() >= interval && self.has_changes())
     }
 
-    fn has_changes(&self) -> bool {
+    pub(super) fn has_changes(&self) -> bool {
         let tells = self.untold && self.tell_again.is_none_or(|at| Instant::now() >= at);
         tells || self.output.pending() > 0 || self.tasks.have_changes()
     }
@@ -213,14 +213,22 @@ impl Worker {
                 End::Held(self.held(number, committing))
             }
             Settled::Aborted { why, refused } => {
-                tracing::warn!(worker = self.number, "a cut was taken back: {why}");
+                self.taken_back(&why);
                 End::Aborted(refused)
             }
             Settled::Fenced { why } => {
-                tracing::warn!(worker = self.number, "a cut was taken back: {why}");
+                self.taken_back(&why);
                 End::Fenced
             }
         }))
+    }
+
+    fn taken_back(&self, why: &impl ToString) {
+        CutAborted {
+            worker: self.number,
+            reason: &why.to_string(),
+        }
+        .emit(&self.output.meters);
     }
 
     /// Tells the log of those tasks whose state is in a changelog, of sources that keep no positions, how far it is.
@@ -270,6 +278,7 @@ impl Worker {
             time: began.elapsed(),
         }
         .emit(&self.output.meters);
+        self.watch.cut_held(&self.output.meters, began.elapsed());
         for (partition, ..) in &tasks {
             if let Some(mut task) = self.tasks.get_mut(*partition) {
                 task.cut_holds();

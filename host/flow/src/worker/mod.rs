@@ -9,6 +9,7 @@ mod loads;
 mod rests;
 mod submit;
 mod tasks;
+mod watch;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,7 @@ use self::cut::Committing;
 use self::kept_requests::KeptRequests;
 use self::rests::Rests;
 use self::tasks::Tasks;
+use self::watch::Watch;
 use crate::entry::Tokens;
 use crate::error::FlowError;
 use crate::feeding::Attempts;
@@ -230,6 +232,7 @@ pub(crate) struct Worker {
     shown: usize,
     /// What its tasks know of starts that failed.
     starts: Arc<Starts>,
+    watch: Watch,
 }
 
 impl Worker {
@@ -250,6 +253,7 @@ impl Worker {
             assigned: vec![false; sources.len()],
             opening: vec![false; sources.len()],
             starts: Arc::new(Starts::new(shared.topology.stages.len())),
+            watch: Watch::new(sources.len(), &output.meters),
             shared,
             sources,
             tasks: Tasks::new(output.meters.clone()),
@@ -320,6 +324,7 @@ impl Worker {
                 .add_in_flight(in_flight as i64 - self.shown as i64);
             self.shown = in_flight;
             self.tasks.count_full();
+            self.look();
             // A cut that came to nothing leaves something to be done.
             let again = self.last_failed.is_none_or(|since| since.elapsed() >= TURN);
             if again && self.is_done(stopping, in_flight) {

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::endpoints::Endpoints;
+use super::timing::Timing;
 use super::wire::Shared;
 use crate::access::UnderWay;
 use crate::exchange::Part;
@@ -27,6 +28,16 @@ pub(super) struct InFlight {
     pub(super) _there: watch::Sender<bool>,
     /// Its place among those of its key, until it is over.
     pub(super) under_way: Option<UnderWay>,
+    /// How long it takes, if somebody wants to know.
+    pub(super) timing: Option<Timing>,
+}
+
+impl InFlight {
+    fn begins(&mut self) {
+        if let Some(timing) = &mut self.timing {
+            timing.begins();
+        }
+    }
 }
 
 impl Drop for InFlight {
@@ -109,7 +120,11 @@ impl Body for Sent {
         let sent = &mut *self;
         let events = match &mut sent.kind {
             Kind::Whole(bytes) => {
-                return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
+                let bytes = bytes.take();
+                if bytes.is_some() {
+                    sent.in_flight.begins();
+                }
+                return Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))));
             }
             Kind::Events(events) => events,
         };
@@ -123,8 +138,12 @@ impl Body for Sent {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            Poll::Ready(Some(Part::Bytes(bytes))) => bytes,
+            Poll::Ready(Some(Part::Bytes(bytes))) => {
+                sent.in_flight.begins();
+                bytes
+            }
             Poll::Ready(Some(Part::Last(bytes))) => {
+                sent.in_flight.begins();
                 events.state = State::Ended;
                 bytes
             }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use hyper::Method;
 
+use super::timing::Timing;
 use crate::access::Scope;
 use crate::exchange::{Answered, Asked};
 
@@ -34,6 +35,12 @@ pub trait Endpoints: Send + Sync {
 
     /// A stream of events that answered a request for this path has broken.
     fn broke(&self, path: &str);
+
+    /// A request for this path begins that is to be answered; none if nobody wants to know how long it takes.
+    fn begins(&self, path: &str) -> Option<Timing> {
+        let _ = path;
+        None
+    }
 
     /// Limits of a request with this method and path, before its body is read.
     fn limits(&self, method: &Method, path: &str) -> Limits;

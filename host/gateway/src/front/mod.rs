@@ -16,6 +16,7 @@ mod options;
 mod refusal;
 mod refused;
 mod service;
+mod timing;
 mod tls;
 mod wire;
 
@@ -23,3 +24,4 @@ pub use endpoints::{Endpoints, Limits};
 pub use listening::{Bound, Front, FrontError};
 pub use options::{Cors, FrontBounds, FrontOptions, TlsFiles};
 pub use refused::{Reason, Refused};
+pub use timing::{Times, Timing};

@@ -55,6 +55,7 @@ pub(super) async fn serve(
         wire: wire.clone(),
         _there: there,
         under_way: None,
+        timing: None,
     };
     let mut known = None;
     let id = request_id(request.headers().get(&REQUEST_ID));
@@ -76,6 +77,7 @@ pub(super) async fn serve(
             None => match enter(&service, peer, &request, &mut known).await {
                 Ok(entered) => {
                     in_flight.under_way = entered.under_way.clone();
+                    in_flight.timing = service.endpoints.begins(&path);
                     ask(&service, &wire, peer, request, entered, &id, gone).await
                 }
                 Err(refusal) => Err(refusal),

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{
-    Assigned, Done, IngestError, IngestLog, Partition, Source, SourceError, SourceEvent,
+    Assigned, Done, IngestError, IngestLog, Lag, Partition, Source, SourceError, SourceEvent,
 };
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
@@ -194,6 +194,13 @@ impl Source for IngestSource {
         self.own(partition)?;
         self.paused = false;
         Ok(())
+    }
+
+    fn lag(&mut self) -> Option<Lag> {
+        Some(Lag {
+            records: Some(self.log.offsets().end.saturating_sub(self.next)),
+            bytes: None,
+        })
     }
 
     fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {

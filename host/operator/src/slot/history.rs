@@ -159,9 +159,14 @@ impl ComponentSlot {
         }
     }
 
+    /// What those revisions have done together that are not reported one by one any more.
+    pub fn before(&self) -> RevisionStats {
+        lock(&self.history).before.clone()
+    }
+
     /// What all its revisions have done together.
     pub fn totals(&self) -> RevisionStats {
-        let mut totals = lock(&self.history).before.clone();
+        let mut totals = self.before();
         for report in self.revisions() {
             totals.add(&report.stats);
         }

@@ -45,6 +45,7 @@ impl Generator {
             };
             self.adopt(&mut sequence);
             let tokens = sequence.tokens.len();
+            Counters::add(&self.counters.prefix_query_tokens, tokens);
             if self.blocks.grow(&mut sequence.table, tokens) {
                 self.running.push(sequence);
             } else {

@@ -30,7 +30,7 @@ impl Generator {
         self.costs.observe(plan.prefill, plan.decode, took, now);
         self.counters.step(
             plan.parts.len(),
-            plan.prefill + plan.decode,
+            (plan.prefill, plan.decode),
             took,
             self.costs.parts(),
         );
@@ -64,6 +64,10 @@ impl Generator {
             right += 1;
         }
         let sequence = &mut self.running[index];
+        let made = sampled.len().min(right + 1) as u32;
+        if let Some(between) = sequence.tokens_at(now, made) {
+            (self.counters.between_tokens_seconds).observe_times(between, u64::from(made));
+        }
         // What was guessed wrong is written over.
         sequence.written = before + part.rows - part.guesses.len() + right;
         if !part.guesses.is_empty() {
@@ -97,7 +101,9 @@ impl Generator {
             Err(error) => return Some(Err(error)),
         };
         if let Some(generation) = self.requests.get_mut(&sequence.request) {
-            generation.open.token_at(now);
+            if let Some(waited) = generation.open.token_at(now) {
+                self.counters.first_token_seconds.observe(waited);
+            }
             if !generation.tell(sequence) {
                 return Some(Err(ModelError::Cancelled));
             }

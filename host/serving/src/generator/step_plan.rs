@@ -95,7 +95,9 @@ impl Generator {
             if let Some(index) = self.index_of(part.key)
                 && let Some(generation) = self.requests.get_mut(&self.running[index].request)
             {
-                generation.open.steps_at(now);
+                if let Some(waited) = generation.open.steps_at(now) {
+                    self.counters.queue_seconds.observe(waited);
+                }
             }
         }
         (plan, broken)

@@ -11,6 +11,14 @@ const fn label(name: &'static str, bound: &'static str) -> Label {
     Label { name, bound }
 }
 
+const SOURCE: &[Label] = &[label("source", "sources of the file")];
+const SINK: &[Label] = &[label("sink", "sinks of the file")];
+const SLOT: Label = label("slot", "stages with an operator");
+const REVISION: Label = label("revision", "8 of a slot, 16 digits each, and `earlier`");
+const VERSION: Label = label("version", "one of a revision; empty for `earlier`");
+const MODEL: Label = label("model", "models of the file");
+const ENDPOINT: Label = label("endpoint", "the gateway's endpoints, and `none`");
+const REQUESTS: Unit = Unit::Of("requests");
 const STAGE: &[Label] = &[label("stage", "stages of the file")];
 
 macro_rules! families {
@@ -53,10 +61,20 @@ families! {
         "The same of records that came of others";
     RECORDS_IN_FLIGHT = Gauge "tidegate_in_flight_records", RECORDS, &[], Now,
         "Records that wait in a stage or before one";
+    ACCOUNT = Counter "tidegate_account_records_total", RECORDS, &[label("fate", "in, out, dropped, dead, split")], State,
+        "What became of all records, as the cuts have it: in + split = out + dropped + dead + those that wait";
     BATCHES = Counter "tidegate_batches_total", Unit::Of("batches"), &[], Process,
         "Batches that operators answered";
     CUTS = Counter "tidegate_cuts_total", Unit::Of("cuts"), &[], Process,
         "Cuts that hold";
+    CUTS_ABORTED = Counter "tidegate_cuts_aborted_total", Unit::Of("cuts"), &[], Process,
+        "Cuts that came to nothing; their records were read or answered again";
+    CUT_SECONDS = Histogram "tidegate_cut_seconds", Unit::Seconds, &[], Process,
+        "Time from the beginning of a cut until it held";
+    LAST_CUT = Gauge "tidegate_last_cut_timestamp_seconds", Unit::Timestamp, &[], Now,
+        "When the last cut held";
+    UNCOMMITTED = Gauge "tidegate_uncommitted_seconds", Unit::Seconds, &[], Now,
+        "Age of the oldest work of any worker that no cut may have; about 0 while there is nothing to commit";
     SWAPS = Counter "tidegate_swaps_total", Unit::Of("deployments"), &[], Process,
         "Deployments that switched";
     MODEL_REQUESTS = Counter "tidegate_model_requests_total", Unit::Of("requests"), &[], Process,
@@ -73,6 +91,25 @@ families! {
         "Spans that a collector has taken";
     SPANS_DROPPED = Counter "tidegate_spans_dropped_total", Unit::Of("spans"), &[], Process,
         "Spans of traces that were not exported";
+
+    SOURCE_RECORDS = Counter "tidegate_source_records_total", RECORDS, SOURCE, Process,
+        "Records read from the source";
+    SOURCE_REJECTED = Counter "tidegate_source_rejected_records_total", RECORDS, SOURCE, Process,
+        "Input of the source that could not become a record";
+    SOURCE_BYTES = Counter "tidegate_source_read_bytes_total", Unit::Bytes, SOURCE, Process,
+        "Bytes of the records read, as they are in memory";
+    SOURCE_LAG_RECORDS = Gauge "tidegate_source_lag_records", RECORDS, SOURCE, Now,
+        "Records that lie unread in the partitions read here; of topics as the brokers said at most ten seconds ago";
+    SOURCE_LAG_BYTES = Gauge "tidegate_source_lag_bytes", Unit::Bytes, SOURCE, Now,
+        "Bytes that lie unread in the files read here";
+    SOURCE_LAG_SECONDS = Gauge "tidegate_source_lag_seconds", Unit::Seconds, SOURCE, Now,
+        "Age by its event time of the record read last; 0 once nothing lies unread, none where records have no event time";
+    SINK_RECORDS = Counter "tidegate_sink_records_total", RECORDS, SINK, Process,
+        "Records written to the sink";
+    SINK_BYTES = Counter "tidegate_sink_written_bytes_total", Unit::Bytes, SINK, Process,
+        "Bytes of them, as they are written";
+    SINK_FAILED = Counter "tidegate_sink_failed_records_total", RECORDS, SINK, Process,
+        "Records that the sink refused; they are dead letters";
 
     STAGE_RECORDS_IN = Counter "tidegate_stage_in_records_total", RECORDS, STAGE, Process,
         "Records that came to the stage";
@@ -102,4 +139,137 @@ families! {
         "Time in which a task had records for the stage that it or one after it did not take: back-pressure";
     STAGE_SECONDS = Histogram "tidegate_stage_seconds", Unit::Seconds, STAGE, Process,
         "Time of a call of its operator with a batch, or of a request from its submission to the end of the answer";
+
+    SLOT_MEMORY = Gauge "tidegate_slot_memory_bytes", Unit::Bytes, &[SLOT], Now,
+        "Bytes of all memories and tables of the slot's instances";
+    REVISION_RECORDS = Counter "tidegate_revision_records_total", RECORDS, &[SLOT, REVISION, VERSION], Process,
+        "Records the revision was given; one that came again counts again";
+    REVISION_FAILED = Counter "tidegate_revision_failed_records_total", RECORDS, &[SLOT, REVISION, VERSION], Process,
+        "Records it could not answer for";
+    REVISION_OUTCOMES = Counter "tidegate_revision_outcomes_total", Unit::Of("outcomes"),
+        &[SLOT, REVISION, VERSION, label("outcome", "7 kinds")], Process,
+        "What it said of records";
+    REVISION_LOST_INSTANCES = Counter "tidegate_revision_lost_instances_total", Unit::Of("instances"), &[SLOT, REVISION, VERSION], Process,
+        "Instances it lost to a trap, a deadline, a refused allocation or a bad answer";
+    REVISION_SECONDS = Counter "tidegate_revision_guest_seconds_total", Unit::Seconds, &[SLOT, REVISION, VERSION], Process,
+        "Time in its instances";
+    REVISION_MEMORY = Gauge "tidegate_revision_memory_bytes", Unit::Bytes, &[SLOT, REVISION, VERSION], Now,
+        "Bytes of the memories of its instances";
+    REVISION_INSTANCES = Gauge "tidegate_revision_instances", Unit::Of("instances"), &[SLOT, REVISION, VERSION], Now,
+        "Its instances, spares included";
+    REVISION_TRIPPED = Gauge "tidegate_revision_tripped", Unit::Truth, &[SLOT, REVISION, VERSION], Now,
+        "Whether it is run no more because it failed more often than the file allows";
+    OPERATOR_SERIES_REFUSED = Counter "tidegate_operator_series_refused_total", Unit::Of("measurements"), &[SLOT, REVISION], Process,
+        "Measurements of the operator that were left out: it had too many combinations of labels";
+
+    MODEL_LOADED = Gauge "tidegate_model_loaded", Unit::Truth, &[MODEL], Now,
+        "Whether the model takes requests";
+    MODEL_MEMORY = Gauge "tidegate_model_memory_bytes", Unit::Bytes, &[MODEL], Now,
+        "Bytes it holds on its adapter, its draft model included";
+    MODEL_WAITING = Gauge "tidegate_model_waiting_requests", REQUESTS, &[MODEL, label("class", "0 to 9")], Now,
+        "Requests that wait for their first step, by priority";
+    MODEL_RUNNING = Gauge "tidegate_model_running_sequences", Unit::Of("sequences"), &[MODEL], Now,
+        "Answers or texts in the making";
+    MODEL_KV_BLOCKS = Gauge "tidegate_model_kv_blocks", Unit::Of("blocks"), &[MODEL], Now,
+        "KV blocks there are";
+    MODEL_KV_USED = Gauge "tidegate_model_used_kv_blocks", Unit::Of("blocks"), &[MODEL], Now,
+        "KV blocks that answers in the making hold";
+    MODEL_KV_CACHED = Gauge "tidegate_model_cached_kv_blocks", Unit::Of("blocks"), &[MODEL], Now,
+        "KV blocks kept for prompts that begin alike, held by none";
+    MODEL_ANSWERED = Counter "tidegate_model_answered_requests_total", REQUESTS, &[MODEL], Load,
+        "Requests that ended with an answer";
+    MODEL_FAILED = Counter "tidegate_model_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, hopeless, cancelled, failed")], Load,
+        "Requests that ended with an error: their deadline passed, could not be met, they were cancelled, or something else";
+    MODEL_REFUSED = Counter "tidegate_model_refused_requests_total", REQUESTS, &[MODEL], Load,
+        "Requests given back because the queue was full";
+    MODEL_RETRIED = Counter "tidegate_model_retried_requests_total", REQUESTS, &[MODEL], Load,
+        "Requests that went on after a fault of the device";
+    MODEL_TOKENS = Counter "tidegate_model_tokens_total", Unit::Of("tokens"), &[MODEL, label("kind", "prompt, cached, generated")], Load,
+        "Tokens of prompts taken in, of prompts found in kept KV blocks, and of answers";
+    MODEL_PREFIX_QUERIED = Counter "tidegate_model_prefix_queried_tokens_total", Unit::Of("tokens"), &[MODEL], Load,
+        "Tokens that were looked for in kept KV blocks; those found are of kind cached";
+    MODEL_DRAFTED = Counter "tidegate_model_drafted_tokens_total", Unit::Of("tokens"), &[MODEL, label("outcome", "accepted, rejected")], Load,
+        "Tokens guessed ahead";
+    MODEL_ROWS = Counter "tidegate_model_rows_total", Unit::Of("rows"), &[MODEL, label("kind", "prompt, answer")], Load,
+        "Rows of all steps";
+    MODEL_PREEMPTIONS = Counter "tidegate_model_preemptions_total", Unit::Of("sequences"), &[MODEL], Load,
+        "Answers in the making that lost their KV blocks to others and were computed again";
+    MODEL_FAILED_STEPS = Counter "tidegate_model_failed_steps_total", Unit::Of("steps"), &[MODEL], Load,
+        "Steps that failed";
+    MODEL_RELOADS = Counter "tidegate_model_reloads_total", Unit::Of("loads"), &[MODEL], Load,
+        "Times it was loaded again after a fault of its device";
+    MODEL_DRAFT_FAILURES = Counter "tidegate_model_draft_failures_total", Unit::Of("failures"), &[MODEL], Load,
+        "Times its draft model failed a step or could not be loaded again";
+    MODEL_STEP_SECONDS = Histogram "tidegate_model_step_seconds", Unit::Seconds, &[MODEL], Load,
+        "Time of its steps";
+    MODEL_QUEUE_SECONDS = Histogram "tidegate_model_queue_seconds", Unit::Seconds, &[MODEL], Load,
+        "Time from a request to its first step";
+    MODEL_FIRST_TOKEN_SECONDS = Histogram "tidegate_model_first_token_seconds", Unit::Seconds, &[MODEL], Load,
+        "Time from a request to its first token";
+    MODEL_BETWEEN_TOKENS_SECONDS = Histogram "tidegate_model_between_tokens_seconds", Unit::Seconds, &[MODEL], Load,
+        "Time from one token of an answer to the next";
+    ADAPTER_BUDGET = Gauge "tidegate_adapter_budget_bytes", Unit::Bytes, &[label("adapter", "adapters of this machine")], Now,
+        "Bytes that models may hold together on the adapter";
+    ADAPTER_USED = Gauge "tidegate_adapter_used_bytes", Unit::Bytes, &[label("adapter", "adapters of this machine")], Now,
+        "Bytes that they hold, or are about to";
+
+    REMOTE_ASKED = Counter "tidegate_remote_asked_requests_total", REQUESTS, &[MODEL], Process,
+        "Requests that a model of another server was asked";
+    REMOTE_ANSWERED = Counter "tidegate_remote_answered_requests_total", REQUESTS, &[MODEL], Process,
+        "Those with an answer";
+    REMOTE_FAILED = Counter "tidegate_remote_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, cancelled, failed")], Process,
+        "Those without one";
+    REMOTE_REFUSED = Counter "tidegate_remote_refused_requests_total", REQUESTS, &[MODEL], Process,
+        "Requests given back because the queue was full or the server is left alone";
+    REMOTE_RETRIED = Counter "tidegate_remote_retried_tries_total", Unit::Of("tries"), &[MODEL], Process,
+        "Tries after a first one";
+    REMOTE_HEDGED = Counter "tidegate_remote_hedged_tries_total", Unit::Of("tries"), &[MODEL], Process,
+        "Tries beside one that was slow";
+    REMOTE_HEDGE_WINS = Counter "tidegate_remote_hedge_wins_total", Unit::Of("tries"), &[MODEL], Process,
+        "Those of them that answered first";
+    REMOTE_BREAKER_OPENED = Counter "tidegate_remote_breaker_opened_total", Unit::Of("times"), &[MODEL], Process,
+        "Times the server was left alone because it failed";
+    REMOTE_BREAKER_OPEN = Gauge "tidegate_remote_breaker_open", Unit::Truth, &[MODEL], Now,
+        "Whether the server has failed and is not known to be well since";
+    REMOTE_UNDER_WAY = Gauge "tidegate_remote_running_requests", REQUESTS, &[MODEL], Now,
+        "Requests under way, those that wait for their turn included";
+    REMOTE_WAITING = Gauge "tidegate_remote_waiting_requests", REQUESTS, &[MODEL], Now,
+        "Requests that wait for their turn";
+    REMOTE_TOKENS = Counter "tidegate_remote_tokens_total", Unit::Of("tokens"), &[MODEL, label("kind", "prompt, generated")], Process,
+        "Tokens of prompts that were answered and of answers, by the server's count";
+
+    GATEWAY_REQUESTS = Counter "tidegate_gateway_requests_total", REQUESTS, &[ENDPOINT, label("status", "statuses of HTTP the gateway gives, 499 for a client that went")], Process,
+        "Requests that came to an endpoint, by the status they were answered with";
+    GATEWAY_RUNNING = Gauge "tidegate_gateway_running_requests", REQUESTS, &[ENDPOINT], Now,
+        "Requests under way, the bodies of their answers included";
+    GATEWAY_WAITING = Gauge "tidegate_gateway_waiting_requests", REQUESTS, &[], Now,
+        "Requests that wait for what becomes of their record";
+    GATEWAY_SECONDS = Histogram "tidegate_gateway_request_seconds", Unit::Seconds, &[ENDPOINT], Process,
+        "Time from the head of a request to the end of its answer";
+    GATEWAY_FIRST_BYTE = Histogram "tidegate_gateway_first_byte_seconds", Unit::Seconds, &[ENDPOINT], Process,
+        "Time from the head of a request to the first byte of its answer";
+    GATEWAY_BROKEN = Counter "tidegate_gateway_broken_streams_total", Unit::Of("streams"), &[ENDPOINT], Process,
+        "Answers that were streams and broke";
+    GATEWAY_REFUSED = Counter "tidegate_gateway_refused_requests_total", REQUESTS, &[label("reason", "19 reasons")], Process,
+        "Requests and connections refused before an endpoint saw them";
+    GATEWAY_SHED = Counter "tidegate_gateway_shed_requests_total", REQUESTS,
+        &[label("source", "sources with load steps"), label("step", "steps of the source")], Process,
+        "Requests with which load has done something";
+
+    READY = Gauge "tidegate_ready", Unit::Truth, &[], Now,
+        "Whether the pipeline runs: its models are loaded, and it is not ending";
+    BUILD = Gauge "tidegate_build_info", Unit::Truth, &[label("version", "one"), label("pipeline", "one")], Now,
+        "1, with the program's version and the pipeline's name";
+    PROCESS_CPU = Counter "process_cpu_seconds_total", Unit::Seconds, &[], Process,
+        "CPU time of the process, user and system";
+    PROCESS_START = Gauge "process_start_time_seconds", Unit::Timestamp, &[], Now,
+        "When the process began";
+    PROCESS_MEMORY = Gauge "process_resident_memory_bytes", Unit::Bytes, &[], Now,
+        "Bytes of it that are in memory";
+    PROCESS_VIRTUAL = Gauge "process_virtual_memory_bytes", Unit::Bytes, &[], Now,
+        "Bytes of its address space";
+    PROCESS_FILES = Gauge "process_open_fds", Unit::Of("files"), &[], Now,
+        "Files and connections it has open";
+    PROCESS_FILES_MAX = Gauge "process_max_fds", Unit::Of("files"), &[], Now,
+        "Most it may have open";
 }

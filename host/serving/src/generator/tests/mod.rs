@@ -130,7 +130,7 @@ impl Bench {
     }
 
     fn stats(&self) -> ModelStats {
-        self.counters.snapshot("", 0)
+        self.counters.snapshot("", Default::default())
     }
 }
 
@@ -181,7 +181,21 @@ fn an_answer_is_the_same_at_batch_1_3_8_and_32() {
             for (ask, pending) in asks.iter().zip(&pending) {
                 check(ask, pending, 96, &hashed);
             }
-            assert_eq!(bench.stats().answered, 32);
+            let stats = bench.stats();
+            assert_eq!(stats.answered, 32);
+            // What is spread over time is of the same requests, steps and tokens.
+            let counts = [
+                &stats.queue_seconds,
+                &stats.first_token_seconds,
+                &stats.step_seconds,
+            ];
+            let counts = counts.map(|spread| spread.count());
+            assert_eq!(counts, [32, 32, stats.steps], "{stats:?}");
+            let choices: u32 = asks.iter().map(|ask| ask.parameters.n).sum();
+            let between = stats.between_tokens_seconds.count();
+            assert!(between + u64::from(choices) >= stats.tokens, "{stats:?}");
+            assert_eq!(stats.prompt_rows, stats.prompt_tokens);
+            assert!(stats.prompt_rows < stats.rows, "{stats:?}");
         }
     }
 }
@@ -201,6 +215,10 @@ fn a_preempted_answer_is_the_same() {
     let stats = bench.stats();
     assert!(stats.preemptions > 5, "{stats:?}");
     assert!(stats.prefix_hit_tokens > 0, "{stats:?}");
+    assert!(
+        stats.prefix_hit_tokens <= stats.prefix_query_tokens,
+        "{stats:?}"
+    );
 }
 
 /// Counts calls for seeds of generated tests.

@@ -206,7 +206,7 @@ impl Ask {
             deadline,
             submitted: now,
             reply: GuardedReply::new(reply),
-            permit: Places::new(1).take().unwrap(),
+            permit: Places::new(1).take(0).unwrap(),
             work: Ok(Work::Generate {
                 prompt: prompt(&self.content),
                 detokenizer: Box::new(Detokenizer::new(tokenizer())),

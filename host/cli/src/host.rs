@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
-use tidegate_connect::remote::{RemoteModel, RemoteStats};
+use tidegate_connect::remote::RemoteModel;
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
@@ -17,17 +17,16 @@ use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
 use tidegate_state::audit::AuditFile;
 use tidegate_telemetry::events::{Deployed, DeploymentRefused};
-use tidegate_telemetry::metrics::Exposition;
+use tidegate_telemetry::metrics::{Exposition, table};
 use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
 use crate::letters::Letters;
 use crate::live::{Live, counters, log_report, reported};
 use crate::models::{HostedModel, remote_report};
-use crate::operator_metrics::operator_metrics;
 use crate::terminal::under_way;
 use crate::wire::gateway::Serving;
-use crate::{revisions, wire};
+use crate::{metrics, revisions, wire};
 
 /// How long all tasks have to switch: one call of the operator each, however slow, and then some.
 pub(crate) const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
@@ -88,13 +87,6 @@ impl RunningHost {
         self.slots.iter().map(summary).collect()
     }
 
-    /// What is measured now.
-    pub(crate) fn exposition(&self) -> Exposition {
-        let mut exposition = Exposition::default();
-        self.meters.expose(&mut exposition);
-        exposition
-    }
-
     /// The model of a name, unless the run is ending.
     fn model(&self, name: &str) -> Result<&HostedModel, ModelRefused> {
         if self.controls.is_stopping() {
@@ -109,6 +101,36 @@ impl RunningHost {
                 models: reports.into_iter().map(|report| report.name).collect(),
             }),
         }
+    }
+
+    /// All that is measured, at this moment.
+    pub(crate) fn exposition(&self) -> Exposition {
+        let mut exposition = Exposition::default();
+        let ready = !self.controls.is_stopping() && self.stopped().is_none();
+        metrics::process(&mut exposition, &self.pipeline, ready);
+        self.meters.expose(&mut exposition);
+        let counts = self.controls.committed();
+        for (fate, number) in [
+            ("in", counts.input),
+            ("out", counts.output),
+            ("dropped", counts.dropped),
+            ("dead", counts.dead),
+            ("split", counts.split),
+        ] {
+            exposition.add(&table::ACCOUNT, &[fate], number);
+        }
+        let slots: Vec<_> = self.slots.iter().map(|hosted| &*hosted.slot).collect();
+        metrics::revisions(&mut exposition, &slots);
+        let models: Vec<_> = self.models.iter().map(|model| model.now()).collect();
+        metrics::models(&mut exposition, &models);
+        let remote: Vec<_> = self.remote.iter().map(|model| model.stats()).collect();
+        metrics::remote(&mut exposition, &remote);
+        if let Some(serving) = &self.serving {
+            metrics::gateway(&mut exposition, &serving.now());
+        }
+        let measured = slots.iter().map(|slot| (slot.name(), slot.metrics()));
+        metrics::operators(&mut exposition, measured);
+        exposition
     }
 
     /// What keeps a slot's stage from answering.
@@ -296,20 +318,7 @@ impl Host for RunningHost {
     }
 
     fn metrics(&self) -> Option<String> {
-        let mut exposition = Exposition::default();
-        self.meters.expose(&mut exposition);
-        let mut text = exposition.text();
-        let slots = self.slots.iter();
-        text += &operator_metrics(slots.map(|hosted| (hosted.slot.name(), hosted.slot.metrics())));
-        let slots: Vec<_> = self.slots.iter().map(|hosted| &*hosted.slot).collect();
-        text += &revisions::metrics(&slots);
-        text += &model_metrics(&self.models());
-        let remote: Vec<_> = self.remote.iter().map(|model| model.stats()).collect();
-        text += &remote_metrics(&remote);
-        if let Some(serving) = &self.serving {
-            text += &serving.metrics();
-        }
-        Some(text)
+        Some(self.exposition().text())
     }
 
     fn deploy(&self, slot: &str, deployment: DeployRequest) -> Result<DeployReport, DeployRefused> {
@@ -360,75 +369,6 @@ impl Host for RunningHost {
     }
 }
 
-/// The models' gauges and counters in the text format of Prometheus.
-fn model_metrics(models: &[ModelReport]) -> String {
-    type Figure = (&'static str, &'static str, fn(&ModelReport) -> u64);
-    const FIGURES: [Figure; 16] = [
-        ("loaded", "gauge", |m| u64::from(m.loaded)),
-        ("memory_bytes", "gauge", |m| m.memory),
-        ("requests_waiting", "gauge", |m| m.waiting as u64),
-        ("requests_running", "gauge", |m| m.running as u64),
-        ("kv_blocks", "gauge", |m| m.blocks as u64),
-        ("kv_blocks_used", "gauge", |m| m.blocks_used as u64),
-        ("answered_total", "counter", |m| m.answered),
-        ("failed_total", "counter", |m| m.failed),
-        ("prompt_tokens_total", "counter", |m| m.prompt_tokens),
-        ("prefix_hit_tokens_total", "counter", |m| {
-            m.prefix_hit_tokens
-        }),
-        ("generated_tokens_total", "counter", |m| m.tokens),
-        ("drafted_tokens_total", "counter", |m| m.drafted),
-        ("accepted_tokens_total", "counter", |m| m.accepted),
-        ("preemptions_total", "counter", |m| m.preemptions),
-        ("draft_failures_total", "counter", |m| m.draft_failures),
-        ("reloads_total", "counter", |m| m.reloads),
-    ];
-    let mut text = String::new();
-    for (name, kind, figure) in FIGURES {
-        text += &format!("# TYPE tidegate_model_{name} {kind}\n");
-        for model in models {
-            let value = figure(model);
-            text += &format!(
-                "tidegate_model_{name}{{model=\"{}\"}} {value}\n",
-                model.name
-            );
-        }
-    }
-    text
-}
-
-/// The same of models that other servers have; nothing where there is none.
-fn remote_metrics(models: &[RemoteStats]) -> String {
-    type Figure = (&'static str, &'static str, fn(&RemoteStats) -> u64);
-    const FIGURES: [Figure; 13] = [
-        ("asked_total", "counter", |m| m.asked),
-        ("answered_total", "counter", |m| m.answered),
-        ("failed_total", "counter", |m| m.failed),
-        ("cancelled_total", "counter", |m| m.cancelled),
-        ("expired_total", "counter", |m| m.expired),
-        ("retried_total", "counter", |m| m.retried),
-        ("hedged_total", "counter", |m| m.hedged),
-        ("breaker_opened_total", "counter", |m| m.breaker_opened),
-        ("breaker_open", "gauge", |m| u64::from(m.breaker_open)),
-        ("requests_running", "gauge", |m| m.running as u64),
-        ("requests_waiting", "gauge", |m| m.waiting as u64),
-        ("prompt_tokens_total", "counter", |m| m.prompt_tokens),
-        ("generated_tokens_total", "counter", |m| m.tokens),
-    ];
-    let mut text = String::new();
-    for (name, kind, figure) in FIGURES.iter().filter(|_| !models.is_empty()) {
-        text += &format!("# TYPE tidegate_remote_{name} {kind}\n");
-        for model in models {
-            let value = figure(model);
-            text += &format!(
-                "tidegate_remote_{name}{{model=\"{}\"}} {value}\n",
-                model.name
-            );
-        }
-    }
-    text
-}
-
 fn shed_reports(shed: Vec<(String, String, u64)>) -> Vec<ShedReport> {
     let report = |(source, step, requests)| ShedReport {
         source,
@@ -436,23 +376,4 @@ fn shed_reports(shed: Vec<(String, String, u64)>) -> Vec<ShedReport> {
         requests,
     };
     shed.into_iter().map(report).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_model_has_its_metrics_under_its_name() {
-        let model = ModelReport {
-            name: "support".into(),
-            loaded: true,
-            tokens: 7,
-            ..ModelReport::default()
-        };
-        let text = model_metrics(&[model]);
-        assert!(text.contains("# TYPE tidegate_model_generated_tokens_total counter\n"));
-        assert!(text.contains("tidegate_model_generated_tokens_total{model=\"support\"} 7\n"));
-        assert!(text.contains("tidegate_model_loaded{model=\"support\"} 1\n"));
-    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::{Mistake, Pipeline};
+use tidegate_control::read_metrics_token;
 use tidegate_gateway::front::Bound;
 
 use crate::collectors;
@@ -53,6 +54,11 @@ pub(crate) fn look(pipeline: &Pipeline) -> Seen {
         door::look(pipeline, gateway, &mut seen);
     }
     collectors::look(pipeline, &mut seen);
+    if let Some(token) = &pipeline.metrics_token
+        && let Err(why) = read_metrics_token(&token.path)
+    {
+        seen.mistake(pipeline.mistake_of_metrics_token(token, why));
+    }
     for (index, model) in pipeline.models.iter().enumerate() {
         if let Some(remote) = &model.remote
             && asking(pipeline, index).next().is_some()

@@ -12,8 +12,10 @@ use tidegate_control::{
     RunState, SentLetters, StatusReport,
 };
 use tidegate_flow::Counts;
+use tidegate_telemetry::metrics::Exposition;
 
 use crate::host::RunningHost;
+use crate::metrics;
 use crate::models::{asking, remote_report};
 use crate::terminal::under_way;
 
@@ -174,9 +176,13 @@ impl Host for StartingHost {
     }
 
     fn metrics(&self) -> Option<String> {
-        // None yet, until it runs.
-        self.running()
-            .map_or_else(|| Some(String::new()), |running| running.metrics())
+        if let Some(running) = self.running() {
+            return running.metrics();
+        }
+        // Nothing is counted until it runs, but for what it takes to get there.
+        let mut exposition = Exposition::default();
+        metrics::process(&mut exposition, &self.pipeline, false);
+        Some(exposition.text())
     }
 
     fn health(&self) -> HealthReport {

@@ -7,7 +7,8 @@
 //! - a [`config::Pipeline`] that exists has no mistake that can be found without running it: its names are resolved,
 //!   its files are there, its numbers are in range;
 //! - every mistake of a pipeline file is reported at once, with its line and what would be right;
-//! - the admin API listens on loopback only, and answers nobody who does not know its token.
+//! - the admin API listens on loopback only, and answers nobody who does not know its token; of another token it tells
+//!   metrics alone.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -19,6 +20,7 @@ mod graph;
 mod health;
 mod letters;
 mod live;
+mod metrics_token;
 mod models;
 mod token;
 
@@ -34,4 +36,5 @@ pub use letters::{
     MAX_LETTERS, MAX_SENT, SendLetters, SendResult, SendState, SentLetters,
 };
 pub use live::{DEPLOYMENTS, DeploymentReport, LogLine, LogReport, StageReport, StageRole};
+pub use metrics_token::read_metrics_token;
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};

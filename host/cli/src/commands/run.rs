@@ -101,7 +101,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     // Before components are compiled and models loaded, which may take minutes: whoever asks is told how far that is.
     stopping.keep(match pipeline.admin {
         None => None,
-        Some(address) => Some(AdminServer::start(address, state.path(), starting.clone())?),
+        Some(address) => Some(AdminServer::start(
+            address,
+            state.path(),
+            pipeline.metrics_token.as_ref().map(|token| &*token.path),
+            starting.clone(),
+        )?),
     });
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State(state.path().join("compiled"));
@@ -164,7 +169,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let collectors = Collectors::start(&pipeline)?;
     let live = Live::new(&pipeline);
     let stages = pipeline.stages.iter().map(|stage| stage.name.as_str());
-    let meters = Meters::new(&pipeline.name, stages).with_edges(live.edges());
+    let meters = Meters::new(&pipeline.name, stages)
+        .with_edges(live.edges())
+        .with_ends(
+            pipeline.sources.iter().map(|source| source.name.as_str()),
+            pipeline.sinks.iter().map(|sink| sink.name.as_str()),
+        );
     let meters = Arc::new(meters.with_tracer(collectors.tracer()));
     let serving = match (&gateway, &pipeline.gateway, opened.bound) {
         (Some(gateway), Some(configured), Some(bound)) => Some(Serving::start(

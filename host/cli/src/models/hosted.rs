@@ -16,6 +16,7 @@ use super::gpu::{Adapters, UsedAdapter};
 use super::open::ModelFile;
 use super::source::source;
 use crate::exit::with_causes;
+use crate::metrics::ModelNow;
 
 /// A name that stages ask. While no model is loaded under it, requests are given back, and their records wait.
 pub(crate) struct HostedModel {
@@ -168,7 +169,8 @@ impl HostedModel {
             blocks: stats.blocks,
             blocks_used: stats.blocks_used,
             answered: stats.answered,
-            failed: stats.failed + stats.expired + stats.hopeless + stats.cancelled,
+            // Those that expired, were hopeless or cancelled are among them.
+            failed: stats.failed,
             prompt_tokens: stats.prompt_tokens,
             prefix_hit_tokens: stats.prefix_hit_tokens,
             tokens: stats.tokens,
@@ -177,6 +179,22 @@ impl HostedModel {
             preemptions: stats.preemptions,
             draft_failures: stats.draft_failures,
             reloads: stats.reloads,
+        }
+    }
+
+    /// The same for metrics.
+    pub(crate) fn now(&self) -> ModelNow {
+        let (engine, adapter) = (self.adapter.engine.stats(), self.adapter.info());
+        ModelNow {
+            name: self.model().name.clone(),
+            loaded: self.last().loaded,
+            stats: self.handle.stats(),
+            adapter: (
+                adapter.index as u32,
+                adapter.name.clone(),
+                engine.budget,
+                engine.used,
+            ),
         }
     }
 

@@ -95,10 +95,11 @@ pub enum AdminError {
 }
 
 impl AdminServer {
-    /// Listens, and leaves `admin.json` in the state directory.
+    /// Listens, and leaves `admin.json` in the state directory. The token in `metrics_token` is good for metrics alone.
     pub fn start(
         address: SocketAddr,
         state: &Path,
+        metrics_token: Option<&Path>,
         host: Arc<dyn Host>,
     ) -> Result<Self, AdminError> {
         if !address.ip().is_loopback() {
@@ -128,7 +129,7 @@ impl AdminServer {
         };
         let (stop, stopped) = watch::channel(false);
         let connections = Arc::new(Connections::new(REQUESTS, SILENT));
-        let service = routes::router(real, &file.token, host);
+        let service = routes::router(real, &file.token, metrics_token.map(Path::to_owned), host);
         runtime.spawn(accept(listener, service, connections.clone(), stopped));
         file.write(state).map_err(|why| AdminError::File {
             path: AdminFile::path(state),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +21,13 @@ use super::live::{self, Live};
 use super::page;
 use super::{CONFIG_BYTES, MAX_COMPONENT, MAX_CONFIG};
 use crate::api::{DeployRefused, DeployRequest, Host};
+use crate::metrics_token::read_metrics_token;
 use crate::token::same;
 
 /// For the body of a request.
 const BODY: Duration = Duration::from_secs(60);
+/// Where metrics are.
+const METRICS: &str = "/metrics";
 /// Longest label, characters.
 const LABEL: usize = 200;
 
@@ -32,18 +36,26 @@ pub(super) struct Shared {
     pub(super) live: Live,
     /// `Bearer ` and the token.
     authorization: Vec<u8>,
+    /// The file with the token of those who scrape metrics, if they have one.
+    metrics_token: Option<PathBuf>,
     /// What a `Host` header may say.
     names: Vec<String>,
     /// One component is taken at a time: each may be large.
     uploads: Semaphore,
 }
 
-pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> Router {
+pub(super) fn router(
+    address: SocketAddr,
+    token: &str,
+    metrics_token: Option<PathBuf>,
+    host: Arc<dyn Host>,
+) -> Router {
     let port = address.port();
     let shared = Arc::new(Shared {
         host,
         live: Live::new(),
         authorization: format!("Bearer {token}").into_bytes(),
+        metrics_token,
         names: vec![
             address.to_string(),
             format!("127.0.0.1:{port}"),
@@ -68,7 +80,7 @@ pub(super) fn router(address: SocketAddr, token: &str, host: Arc<dyn Host>) -> R
         .route("/v1/dead-letters/{*id}", get(super::letters::one))
         .route("/v1/live", get(live::follow))
         .route("/v1/slots/{slot}/logs", get(super::logs::slot))
-        .route("/metrics", get(metrics))
+        .route(METRICS, get(metrics))
         .merge(page::router())
         .fallback(async |request: Request| {
             let (method, path) = (request.method(), request.uri().path());
@@ -118,8 +130,14 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     if page::is_page(request.uri().path()) {
         return next.run(request).await;
     }
-    let known = one(request.headers(), header::AUTHORIZATION)
-        .is_some_and(|given| same(given.as_bytes(), &shared.authorization));
+    let given = one(request.headers(), header::AUTHORIZATION);
+    let known = match given {
+        Some(given) if same(given.as_bytes(), &shared.authorization) => true,
+        Some(given) if request.uri().path() == METRICS => {
+            may_scrape(&shared, given.as_bytes().to_vec()).await
+        }
+        _ => false,
+    };
     if !known && !super::health::OPEN.contains(&request.uri().path()) {
         let mut response = failed(
             StatusCode::UNAUTHORIZED,
@@ -132,6 +150,22 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
         return response;
     }
     next.run(request).await
+}
+
+/// Whether this is the token of those who scrape metrics, as its file has it now. A file that cannot be read lets nobody
+/// in.
+async fn may_scrape(shared: &Shared, given: Vec<u8>) -> bool {
+    let Some(path) = shared.metrics_token.clone() else {
+        return false;
+    };
+    let compared = tokio::task::spawn_blocking(move || match read_metrics_token(&path) {
+        Ok(token) => same(&given, format!("Bearer {token}").as_bytes()),
+        Err(why) => {
+            tracing::warn!("nobody can scrape metrics: {why}");
+            false
+        }
+    });
+    compared.await.unwrap_or(false)
 }
 
 /// Runs a call that may block on a thread that may.

@@ -179,7 +179,8 @@ fn running() -> Running {
     let state = tempfile::tempdir().unwrap();
     let host = Arc::new(Fake::default());
     let any = ([127, 0, 0, 1], 0).into();
-    let server = AdminServer::start(any, state.path(), host.clone()).unwrap();
+    let scrapes = state.path().join("scrapes");
+    let server = AdminServer::start(any, state.path(), Some(&scrapes), host.clone()).unwrap();
     Running {
         server,
         host,
@@ -290,6 +291,36 @@ fn what_is_not_there_is_said_in_json() {
     assert!(error.contains("empty"), "{error}");
     let (status, error) = ask("POST /v1/slots/redact", "Content-Length: 67108865\r\n");
     assert_eq!((status, &*error), (413, "the component exceeds 64 MiB"));
+}
+
+#[test]
+fn a_token_for_metrics_is_good_for_nothing_else_and_may_change() {
+    let running = running();
+    let address = running.server.address();
+    let ask = |path: &str, token: &str| {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+        );
+        raw(address, &request).0
+    };
+    // This host has none, which whoever is let in hears.
+    let (let_in, own) = (404, "scrapes-0123456789");
+    assert_eq!(ask("/metrics", running.server.token()), let_in);
+    assert_eq!(ask("/metrics", own), 401, "there is no file");
+    let file = running.state.path().join("scrapes");
+    std::fs::write(&file, format!("{own}\n")).unwrap();
+    assert_eq!(ask("/metrics", own), let_in);
+    assert_eq!(ask("/metrics", "scrapes-0123456780"), 401);
+    for path in ["/v1/status", "/v1/models", "/metrics/", "//metrics"] {
+        assert_eq!(ask(path, own), 401, "{path}");
+    }
+    std::fs::write(&file, "another-0123456789").unwrap();
+    assert_eq!(ask("/metrics", own), 401);
+    assert_eq!(ask("/metrics", "another-0123456789"), let_in);
+    // Too short to be one.
+    std::fs::write(&file, "short").unwrap();
+    assert_eq!(ask("/metrics", "short"), 401);
+    assert_eq!(ask("/metrics", running.server.token()), let_in);
 }
 
 #[test]
@@ -599,11 +630,12 @@ fn other_addresses_than_loopback_are_refused() {
     let host: Arc<dyn Host> = Arc::new(Fake::default());
     let any = ([0, 0, 0, 0], 0).into();
     assert!(matches!(
-        AdminServer::start(any, state.path(), host.clone()),
+        AdminServer::start(any, state.path(), None, host.clone()),
         Err(AdminError::NotLoopback { .. })
     ));
     let taken = StdListener::bind("127.0.0.1:0").unwrap();
-    let error = AdminServer::start(taken.local_addr().unwrap(), state.path(), host).unwrap_err();
+    let error =
+        AdminServer::start(taken.local_addr().unwrap(), state.path(), None, host).unwrap_err();
     assert!(matches!(error, AdminError::Listen { .. }), "{error}");
     assert!(!AdminFile::path(state.path()).exists());
 }

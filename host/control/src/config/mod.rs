@@ -82,9 +82,9 @@ pub use models::{
 };
 pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{
-    Breaker, Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits, Node,
-    OperatorStage, Operators, Pipeline, Sink, SinkKind, Source, SourceKind, Stage, StageKind,
-    Start, Then, Ungranted, cluster_of,
+    Breaker, Decoding, Encoding, Format, Grant, Input, KafkaSink, KafkaSource, Limits,
+    MetricsToken, Node, OperatorStage, Operators, Pipeline, Sink, SinkKind, Source, SourceKind,
+    Stage, StageKind, Start, Then, Ungranted, cluster_of,
 };
 pub use properties::{KafkaEnd, PropertyMistake};
 pub use remote_models::{RemoteBreaker, RemoteHedge, RemoteModel, RemoteProtocol, RemoteTimeouts};

@@ -56,6 +56,8 @@ pub struct Pipeline {
     pub audit: Option<Audit>,
     /// Loopback address of the admin API; none if it is off.
     pub admin: Option<SocketAddr>,
+    /// The file with the token of those who scrape metrics, if they have one of their own.
+    pub metrics_token: Option<MetricsToken>,
     /// Where clients ask over HTTP; none if nobody can.
     pub gateway: Option<Gateway>,
     /// What is told to collectors of OpenTelemetry.
@@ -63,6 +65,14 @@ pub struct Pipeline {
     /// What may be run but is probably not meant.
     pub warnings: Vec<Mistake>,
     pub(super) text: std::sync::Arc<super::text::SourceText>,
+}
+
+/// The file with the token of those who scrape metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsToken {
+    /// The file.
+    pub path: PathBuf,
+    pub(super) place: Span,
 }
 
 impl Pipeline {
@@ -110,6 +120,11 @@ impl Pipeline {
     /// Something that is wrong with how the gateway speaks TLS, at its line.
     pub fn mistake_of_tls(&self, tls: &GatewayTls, what: impl ToString) -> Mistake {
         self.mistake(&tls.place, "gateway.certificate".to_owned(), what)
+    }
+
+    /// Something that is wrong with the token of metrics, at its line.
+    pub fn mistake_of_metrics_token(&self, token: &MetricsToken, what: impl ToString) -> Mistake {
+        self.mistake(&token.place, "admin.metrics-token-file".to_owned(), what)
     }
 
     /// Something that is wrong with a key of the gateway, at its line.

@@ -79,6 +79,7 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
     file.dead_letters = root.table("dead-letters").map(read_dead_letters);
     file.audit = root.table("audit").map(read_audit);
     if let Some(table) = root.table("admin") {
+        file.metrics_token = table.string("metrics-token-file");
         file.admin = read_admin(table);
     }
     file.gateway = root.table("gateway").map(read_gateway);

@@ -15,7 +15,9 @@ use super::internal::{Origin, Written, check_ingest, check_internal, default_let
 use super::models::Model;
 use super::named::{check_file, check_model};
 use super::names::Names;
-use super::pipeline::{Decoding, KafkaSource, Pipeline, Sink, SinkKind, Source, SourceKind};
+use super::pipeline::{
+    Decoding, KafkaSource, MetricsToken, Pipeline, Sink, SinkKind, Source, SourceKind,
+};
 use super::remote_models::RemoteModel;
 use super::resolve_gateway::{Ends, resolve_gateway};
 use super::resolve_load::{Answering, resolve_under_load};
@@ -183,6 +185,10 @@ pub(crate) fn resolve(
             max_content: audit.max_content,
         })
     });
+    let metrics_token = typed.metrics_token.map(|typed| MetricsToken {
+        path: check_file(found, directory, &typed),
+        place: typed.place,
+    });
     let summary = typed.summary.map(|path| files.summary(&path));
     files.check_clashes(&file, &state, &own);
 
@@ -226,6 +232,7 @@ pub(crate) fn resolve(
             TypedAdmin::Off => None,
             TypedAdmin::Address(address) => Some(address),
         },
+        metrics_token,
         gateway,
         telemetry: typed.telemetry,
         warnings: Vec::new(),

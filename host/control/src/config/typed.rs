@@ -41,6 +41,7 @@ pub(crate) struct TypedFile {
     pub(crate) dead_letters: Option<Option<TypedSinkKind>>,
     pub(crate) audit: Option<TypedAudit>,
     pub(crate) admin: TypedAdmin,
+    pub(crate) metrics_token: Option<Typed<String>>,
     pub(crate) gateway: Option<TypedGateway>,
     pub(crate) telemetry: Telemetry,
 }

@@ -3,7 +3,6 @@
 mod access;
 pub(crate) mod door;
 mod idle;
-mod metrics;
 mod routes;
 mod serving;
 pub(crate) mod unread;

@@ -19,9 +19,9 @@ use tidegate_telemetry::trace::Tracer;
 use tokio::runtime::Runtime;
 
 use super::Gateway;
-use super::metrics::metrics;
 use super::routes::routes;
 use crate::exit::Failure;
+use crate::metrics::GatewayNow;
 use crate::wire::Models;
 use crate::wire::feeds::of_stages;
 use crate::wire::ports::decoder;
@@ -124,12 +124,18 @@ impl Serving {
         self.counted.all()
     }
 
-    /// All that is counted, as Prometheus reads it.
-    pub(crate) fn metrics(&self) -> String {
+    /// All that is counted.
+    pub(crate) fn now(&self) -> GatewayNow {
         let refused = self.refused.all();
         let refused = refused.map(|(reason, count)| (reason.name(), count));
-        let (answered, broken) = (self.counted.all(), self.counted.broken());
-        metrics(self.waiting(), &answered, &broken, refused, &self.shed())
+        GatewayNow {
+            waiting: self.waiting(),
+            answered: self.counted.all(),
+            broken: self.counted.broken(),
+            times: self.counted.all_times(),
+            refused: refused.collect(),
+            shed: self.shed(),
+        }
     }
 
     /// Requests with which load has done something, by source and step.

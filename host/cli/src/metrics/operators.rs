@@ -1,88 +1,77 @@
-//! The metrics of operators in Prometheus's text format (0.0.4).
+//! What operators measure, under their own names.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
-use tidegate_operator::{Kind, Metric, RevisionMetrics, SERIES_REFUSED, SPREAD, Value};
+use tidegate_operator::{Kind, Metric, RevisionMetrics, Value};
+use tidegate_telemetry::metrics::{
+    self as shown, Exposition, Measured, Sample, Spread, Unit, table,
+};
 
-use crate::revisions::{escaped, labels};
+use super::short;
 
-/// A metric by its full name, over all slots.
-struct Family {
-    kind: Kind,
-    /// Whether operators disagree on what it is.
-    disagree: bool,
-    help: String,
-    lines: String,
-}
+/// The help of a metric whose operator says nothing of it.
+const NO_HELP: &str = "Measured by an operator, which does not say what it is";
 
-/// What the operators of all slots have measured: each slot's name with what its revisions did.
-pub(crate) fn operator_metrics<'a>(
+/// What the operators of all slots have measured: each slot's name with what its revisions did. Their number is bounded:
+/// revisions of a slot, metrics of a revision, and combinations of labels over all of its metrics.
+pub(crate) fn operators<'a>(
+    exposition: &mut Exposition,
     slots: impl Iterator<Item = (&'a str, Vec<RevisionMetrics>)>,
-) -> String {
-    let mut families: BTreeMap<String, Family> = BTreeMap::new();
-    let mut refused = String::new();
+) {
+    exposition.declare(&table::OPERATOR_SERIES_REFUSED);
     for (slot, revisions) in slots {
         for revision in revisions {
-            let own = labels(slot, &revision.version);
+            let own = [slot, short(&revision.version)];
+            let refused = revision.refused;
+            exposition.add(&table::OPERATOR_SERIES_REFUSED, &own, refused);
             for (metric, series) in &revision.metrics {
-                let name = metric.shown();
-                let family = families.entry(name.clone()).or_insert_with(|| Family {
-                    kind: metric.kind,
-                    disagree: false,
-                    help: metric.help.clone(),
-                    lines: String::new(),
-                });
-                family.disagree |= family.kind != metric.kind;
+                let family = exposition.family(described(metric));
                 for (values, value) in series {
-                    write(&mut family.lines, &name, &own, metric, values, value);
+                    family.samples.push(sample(own, metric, values, value));
                 }
             }
-            let left_out = revision.refused;
-            refused += &format!("{SERIES_REFUSED}{{{own}}} {left_out}\n");
         }
     }
-    let mut text = format!("# TYPE {SERIES_REFUSED} counter\n{refused}");
-    for (name, family) in families {
-        if !family.help.is_empty() {
-            text += &format!("# HELP {name} {}\n", family.help.replace('\\', "\\\\"));
-        }
-        let kind = match (family.disagree, family.kind) {
-            (true, _) => "untyped",
-            (_, Kind::Counter) => "counter",
-            (_, Kind::Gauge) => "gauge",
-            (_, Kind::Histogram) => "histogram",
-        };
-        text += &format!("# TYPE {name} {kind}\n{}", family.lines);
-    }
-    text
 }
 
-fn write(
-    lines: &mut String,
-    name: &str,
-    own: &str,
+fn described(metric: &Metric) -> Measured {
+    Measured {
+        name: metric.shown().into(),
+        kind: match metric.kind {
+            Kind::Counter => shown::Kind::Counter,
+            Kind::Gauge => shown::Kind::Gauge,
+            Kind::Histogram => shown::Kind::Histogram,
+        },
+        unit: Unit::Of(""),
+        help: match metric.help.is_empty() {
+            true => NO_HELP.into(),
+            false => metric.help.clone().into(),
+        },
+        samples: Vec::new(),
+    }
+}
+
+fn sample(
+    [slot, revision]: [&str; 2],
     metric: &Metric,
     values: &[String],
     value: &Value,
-) {
-    let mut labels = own.to_owned();
-    for (label, value) in metric.labels.iter().zip(values) {
-        labels += &format!(",{label}=\"{}\"", escaped(value));
-    }
-    match value {
-        Value::Sum(sum) => *lines += &format!("{name}{{{labels}}} {sum}\n"),
-        Value::Last(last) => *lines += &format!("{name}{{{labels}}} {last}\n"),
-        Value::Spread { counts, sum } => {
-            let [bucket, total, number] = SPREAD;
-            let mut below = 0;
-            let bounds = metric.bounds.iter().map(f64::to_string);
-            for (count, bound) in counts.iter().zip(bounds.chain(["+Inf".to_owned()])) {
-                below += count;
-                *lines += &format!("{name}{bucket}{{{labels},le=\"{bound}\"}} {below}\n");
-            }
-            *lines +=
-                &format!("{name}{total}{{{labels}}} {sum}\n{name}{number}{{{labels}}} {below}\n");
-        }
+) -> Sample {
+    let host = [("slot", slot), ("revision", revision)];
+    let host = host.map(|(name, value)| (Cow::Borrowed(name), value.to_owned()));
+    let own = metric.labels.iter().zip(values);
+    let own = own.map(|(name, value)| (Cow::Owned(name.clone()), value.clone()));
+    Sample {
+        labels: host.into_iter().chain(own).collect(),
+        value: match value {
+            Value::Sum(sum) => shown::Value::Whole(*sum),
+            Value::Last(last) => shown::Value::Real(*last),
+            Value::Spread { counts, sum } => shown::Value::Spread(Spread {
+                bounds: metric.bounds.clone().into(),
+                counts: counts.clone(),
+                sum: *sum,
+            }),
+        },
     }
 }
 
@@ -91,6 +80,7 @@ mod tests {
     use std::sync::Arc;
 
     use tidegate_contract::{KeptRevision, OperatorVersion};
+    use tidegate_operator::SERIES_REFUSED;
 
     use super::*;
 
@@ -133,6 +123,12 @@ mod tests {
         }
     }
 
+    fn text<'a>(slots: impl Iterator<Item = (&'a str, Vec<RevisionMetrics>)>) -> String {
+        let mut exposition = Exposition::default();
+        operators(&mut exposition, slots);
+        exposition.text()
+    }
+
     #[test]
     fn metrics_of_one_name_stand_together_by_slot_revision_and_label() {
         let words = || metric("words", Kind::Counter, &["kind"], &[]);
@@ -150,12 +146,19 @@ mod tests {
             vec![(words(), vec![]), (sizes, vec![(vec![], spread)])],
         );
         let other = revision("cccc", vec![(words(), vec![(vec!["x"], Value::Sum(1))])]);
-        let text = operator_metrics([("one", vec![new, old]), ("two", vec![other])].into_iter());
+        let slots = [("one", vec![new, old]), ("two", vec![other])];
+        let text = text(slots.into_iter());
+        assert_eq!(table::OPERATOR_SERIES_REFUSED.name, SERIES_REFUSED);
+        let help = table::OPERATOR_SERIES_REFUSED.help;
         let expected = "\
 # TYPE tidegate_operator_series_refused_total counter
 tidegate_operator_series_refused_total{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\"} 2
 tidegate_operator_series_refused_total{slot=\"one\",revision=\"aaaaaaaaaaaaaaaa\"} 2
 tidegate_operator_series_refused_total{slot=\"two\",revision=\"cccc\"} 2
+# HELP tidegate_operator_words_total Words, by kind
+# TYPE tidegate_operator_words_total counter
+tidegate_operator_words_total{slot=\"one\",revision=\"aaaaaaaaaaaaaaaa\",kind=\"a\\\"b\"} 3
+tidegate_operator_words_total{slot=\"two\",revision=\"cccc\",kind=\"x\"} 1
 # HELP tidegate_operator_size Words, by kind
 # TYPE tidegate_operator_size histogram
 tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\",le=\"0.5\"} 1
@@ -163,11 +166,8 @@ tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\",le=\"2\
 tidegate_operator_size_bucket{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\",le=\"+Inf\"} 6
 tidegate_operator_size_sum{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\"} 12.5
 tidegate_operator_size_count{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\"} 6
-# HELP tidegate_operator_words_total Words, by kind
-# TYPE tidegate_operator_words_total counter
-tidegate_operator_words_total{slot=\"one\",revision=\"aaaaaaaaaaaaaaaa\",kind=\"a\\\"b\"} 3
-tidegate_operator_words_total{slot=\"two\",revision=\"cccc\",kind=\"x\"} 1
 ";
+        let expected = format!("# HELP {SERIES_REFUSED} {help}\n{expected}");
         assert_eq!(text, expected);
     }
 
@@ -178,7 +178,7 @@ tidegate_operator_words_total{slot=\"two\",revision=\"cccc\",kind=\"x\"} 1
             "bb",
             vec![(metric("load", Kind::Histogram, &[], &[1.0]), vec![])],
         );
-        let text = operator_metrics([("one", vec![gauge]), ("two", vec![histogram])].into_iter());
+        let text = text([("one", vec![gauge]), ("two", vec![histogram])].into_iter());
         assert!(
             text.contains("# TYPE tidegate_operator_load untyped\n"),
             "{text}"

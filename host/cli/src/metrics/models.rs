@@ -1,0 +1,223 @@
+//! Models, those of this machine and those of other servers.
+
+use tidegate_connect::remote::{RemoteStats, Standing};
+use tidegate_serving::ModelStats;
+use tidegate_telemetry::metrics::{Exposition, Family, table};
+
+/// A model of this machine, as it stands.
+pub(crate) struct ModelNow {
+    pub(crate) name: String,
+    pub(crate) loaded: bool,
+    pub(crate) stats: ModelStats,
+    /// Its adapter: which it is, its name, and the bytes that models may hold there and hold.
+    pub(crate) adapter: (u32, String, u64, u64),
+}
+
+/// Models of this machine, and their adapters.
+pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
+    type Figure = (&'static Family, fn(&ModelStats) -> u64);
+    const FIGURES: [Figure; 13] = [
+        (&table::MODEL_MEMORY, |m| m.memory),
+        (&table::MODEL_RUNNING, |m| m.running as u64),
+        (&table::MODEL_KV_BLOCKS, |m| m.blocks as u64),
+        (&table::MODEL_KV_USED, |m| m.blocks_used as u64),
+        (&table::MODEL_KV_CACHED, |m| m.blocks_cached as u64),
+        (&table::MODEL_ANSWERED, |m| m.answered),
+        (&table::MODEL_REFUSED, |m| m.refused),
+        (&table::MODEL_RETRIED, |m| m.retried),
+        (&table::MODEL_PREFIX_QUERIED, |m| m.prefix_query_tokens),
+        (&table::MODEL_PREEMPTIONS, |m| m.preemptions),
+        (&table::MODEL_FAILED_STEPS, |m| m.failed_steps),
+        (&table::MODEL_RELOADS, |m| m.reloads),
+        (&table::MODEL_DRAFT_FAILURES, |m| m.draft_failures),
+    ];
+    for model in models {
+        let (name, stats) = (model.name.as_str(), &model.stats);
+        exposition.add(&table::MODEL_LOADED, &[name], model.loaded);
+        for (class, waiting) in stats.waiting_by_class.iter().enumerate() {
+            let class = class.to_string();
+            exposition.add(&table::MODEL_WAITING, &[name, &class], *waiting);
+        }
+        for (family, figure) in FIGURES {
+            exposition.add(family, &[name], figure(stats));
+        }
+        let known = stats.expired + stats.hopeless + stats.cancelled;
+        for (reason, number) in [
+            ("expired", stats.expired),
+            ("hopeless", stats.hopeless),
+            ("cancelled", stats.cancelled),
+            ("failed", stats.failed.saturating_sub(known)),
+        ] {
+            exposition.add(&table::MODEL_FAILED, &[name, reason], number);
+        }
+        for (kind, number) in [
+            ("prompt", stats.prompt_tokens),
+            ("cached", stats.prefix_hit_tokens),
+            ("generated", stats.tokens),
+        ] {
+            exposition.add(&table::MODEL_TOKENS, &[name, kind], number);
+        }
+        let rejected = stats.drafted.saturating_sub(stats.accepted);
+        for (outcome, number) in [("accepted", stats.accepted), ("rejected", rejected)] {
+            exposition.add(&table::MODEL_DRAFTED, &[name, outcome], number);
+        }
+        let answers = stats.rows.saturating_sub(stats.prompt_rows);
+        for (kind, number) in [("prompt", stats.prompt_rows), ("answer", answers)] {
+            exposition.add(&table::MODEL_ROWS, &[name, kind], number);
+        }
+        for (family, spread) in [
+            (&table::MODEL_STEP_SECONDS, &stats.step_seconds),
+            (&table::MODEL_QUEUE_SECONDS, &stats.queue_seconds),
+            (
+                &table::MODEL_FIRST_TOKEN_SECONDS,
+                &stats.first_token_seconds,
+            ),
+            (
+                &table::MODEL_BETWEEN_TOKENS_SECONDS,
+                &stats.between_tokens_seconds,
+            ),
+        ] {
+            // A model that is not loaded has measured nothing.
+            if !spread.counts.is_empty() {
+                exposition.add(family, &[name], spread.clone());
+            }
+        }
+    }
+    // Several models share an adapter, and several adapters may have one name.
+    let mut adapters: Vec<&(u32, String, u64, u64)> = models.iter().map(|m| &m.adapter).collect();
+    adapters.sort();
+    adapters.dedup_by_key(|(index, ..)| *index);
+    for (at, (_, name, ..)) in adapters.iter().enumerate() {
+        if adapters[..at].iter().any(|(_, other, ..)| other == name) {
+            continue;
+        }
+        let same = || adapters.iter().filter(|(_, other, ..)| other == name);
+        let budget = same().fold(0, |sum: u64, (_, _, budget, _)| sum.saturating_add(*budget));
+        let used = same().map(|(_, _, _, used)| used).sum::<u64>();
+        exposition.add(&table::ADAPTER_BUDGET, &[name], budget);
+        exposition.add(&table::ADAPTER_USED, &[name], used);
+    }
+}
+
+/// Models of other servers.
+pub(crate) fn remote(exposition: &mut Exposition, models: &[RemoteStats]) {
+    type Figure = (&'static Family, fn(&RemoteStats) -> u64);
+    const FIGURES: [Figure; 9] = [
+        (&table::REMOTE_ASKED, |m| m.asked),
+        (&table::REMOTE_ANSWERED, |m| m.answered),
+        (&table::REMOTE_REFUSED, |m| m.refused),
+        (&table::REMOTE_RETRIED, |m| m.retried),
+        (&table::REMOTE_HEDGED, |m| m.hedged),
+        (&table::REMOTE_HEDGE_WINS, |m| m.hedge_wins),
+        (&table::REMOTE_BREAKER_OPENED, |m| m.breaker_opened),
+        (&table::REMOTE_UNDER_WAY, |m| m.running as u64),
+        (&table::REMOTE_WAITING, |m| m.waiting as u64),
+    ];
+    for model in models {
+        let name = model.name.as_str();
+        for (family, figure) in FIGURES {
+            exposition.add(family, &[name], figure(model));
+        }
+        let open = matches!(
+            model.standing,
+            Standing::Open { .. } | Standing::HalfOpen { .. }
+        );
+        exposition.add(&table::REMOTE_BREAKER_OPEN, &[name], open);
+        for (reason, number) in [
+            ("expired", model.expired),
+            ("cancelled", model.cancelled),
+            ("failed", model.failed),
+        ] {
+            exposition.add(&table::REMOTE_FAILED, &[name, reason], number);
+        }
+        for (kind, number) in [("prompt", model.prompt_tokens), ("generated", model.tokens)] {
+            exposition.add(&table::REMOTE_TOKENS, &[name, kind], number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn model(name: &str, index: u32, adapter: &str) -> ModelNow {
+        ModelNow {
+            name: name.into(),
+            loaded: true,
+            stats: ModelStats {
+                failed: 9,
+                expired: 2,
+                cancelled: 3,
+                drafted: 10,
+                accepted: 7,
+                rows: 50,
+                prompt_rows: 20,
+                ..ModelStats::default()
+            },
+            adapter: (index, adapter.into(), 100, 40),
+        }
+    }
+
+    fn has(text: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(text.lines().any(|found| found == *line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_part_of_something_adds_up_to_it() {
+        let mut exposition = Exposition::default();
+        models(
+            &mut exposition,
+            &[
+                model("one", 0, "gpu"),
+                model("two", 0, "gpu"),
+                model("three", 1, "gpu"),
+            ],
+        );
+        has(
+            &exposition.text(),
+            &[
+                "tidegate_model_failed_requests_total{model=\"one\",reason=\"expired\"} 2",
+                "tidegate_model_failed_requests_total{model=\"one\",reason=\"failed\"} 4",
+                "tidegate_model_drafted_tokens_total{model=\"one\",outcome=\"rejected\"} 3",
+                "tidegate_model_rows_total{model=\"two\",kind=\"answer\"} 30",
+                "tidegate_model_waiting_requests{model=\"two\",class=\"9\"} 0",
+                "tidegate_adapter_budget_bytes{adapter=\"gpu\"} 200",
+                "tidegate_adapter_used_bytes{adapter=\"gpu\"} 80",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_breaker_is_open_until_the_server_is_known_to_be_well() {
+        for (standing, open) in [
+            (Standing::Closed, 0),
+            (Standing::Resting, 0),
+            (
+                Standing::Open {
+                    since: Duration::ZERO,
+                },
+                1,
+            ),
+            (
+                Standing::HalfOpen {
+                    since: Duration::ZERO,
+                },
+                1,
+            ),
+        ] {
+            let stats = RemoteStats {
+                name: "big".into(),
+                standing,
+                ..RemoteStats::default()
+            };
+            let mut exposition = Exposition::default();
+            remote(&mut exposition, &[stats]);
+            let line = format!("tidegate_remote_breaker_open{{model=\"big\"}} {open}");
+            has(&exposition.text(), &[&line]);
+        }
+    }
+}

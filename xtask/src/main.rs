@@ -8,6 +8,7 @@ mod kafka;
 mod operators;
 mod planted;
 mod projects;
+mod prometheus;
 mod setup;
 mod steps;
 mod swiftshader;
@@ -33,6 +34,7 @@ const USAGE: &str = "cargo xtask COMMAND
                 tidegate build
   toolchains    make the test guests of other languages (C, Go, JavaScript, Python) anew, the committed ones included
   clients       fetch the clients that the gateway is tested with into target/clients
+  prometheus    fetch the Prometheus and promtool that metrics and alerts are tested with into target/prometheus
   docs          make the book of docs/ in target/book, and look at every link in it; test --full does too
   planted       put faults into a copy of the sources, one at a time, and see that the scenes on Kafka find them
   kafka         run an Apache Kafka broker for tests until Enter is pressed; the lines kill and start kill it and start
@@ -84,6 +86,7 @@ fn run() -> Result<()> {
             toolchains::large(&root)
         }
         ["clients"] => clients::fetch(&root),
+        ["prometheus"] => prometheus::fetch(&root),
         ["docs"] => docs::book(&root),
         ["planted"] => planted::find_all(&root, &kafka::start_or_find(&root)?),
         ["kafka"] => {

@@ -215,27 +215,33 @@ pub(crate) fn is_debian() -> bool {
     Path::new("/etc/debian_version").exists()
 }
 
+/// Fetches the lists of packages anew.
+pub(crate) fn apt_update() -> Result<()> {
+    apt_get(&["update", "-q"])
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let root = output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
+    let mut command = if root {
+        Command::new("apt-get")
+    } else {
+        Command::new("sudo")
+    };
+    if !root {
+        command.arg("apt-get");
+    }
+    run(command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
 /// Installs Debian packages.
 pub(crate) fn apt(packages: &[&str]) -> Result<()> {
-    let root = output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
-    let apt_get = |arguments: &[&str]| {
-        let mut command = if root {
-            Command::new("apt-get")
-        } else {
-            Command::new("sudo")
-        };
-        if !root {
-            command.arg("apt-get");
-        }
-        run(command
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive"))
-    };
     let mut install = vec!["install", "-y", "-q", "--no-install-recommends"];
     install.extend(packages);
     if apt_get(&install).is_ok() {
         return Ok(());
     }
-    apt_get(&["update", "-q"])?;
+    apt_update()?;
     apt_get(&install)
 }

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use crate::steps::{Aside, Steps, cargo, run};
 use crate::{
-    FULL, FUZZ_SECONDS, clients, docs, fuzz, kafka, operators, planted, projects, setup,
-    swiftshader, toolchains,
+    FULL, FUZZ_SECONDS, clients, docs, fuzz, kafka, operators, planted, projects, prometheus,
+    setup, swiftshader, toolchains,
 };
 
 /// What SmartModules are built for.
@@ -55,6 +55,7 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
         projects::build(root, full)
     })?;
     steps.step("fetch the clients of the gateway", || clients::fetch(root))?;
+    steps.step("fetch Prometheus", || prometheus::fetch(root))?;
     steps.step("build the tests", || {
         run(cargo()
             .args(["test", "--release", "--workspace", "--no-run"])

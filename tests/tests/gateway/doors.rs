@@ -291,7 +291,7 @@ fn pages_of_the_origins_that_are_named_may_ask_and_no_others() {
 #[test]
 fn an_answer_that_would_be_the_same_is_given_again_without_the_model() {
     let served = Served::start(&pipeline("cache = { ttl = \"1h\" }"));
-    let answered = || served.of_model("answered_total");
+    let answered = || served.of_model("answered_requests_total");
     let text = |asked: &Value| {
         let got = served.post(CHAT, asked);
         assert_eq!(got.status, 200, "{got:?}");

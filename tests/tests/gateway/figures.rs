@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 use tidegate_tests::until;
 
@@ -15,10 +16,7 @@ impl Served {
 
     /// One metric, with its labels; 0 where it is not told.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let metrics = self.metrics();
-        let mut lines = metrics.lines();
-        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.map_or(0, |value| value.trim().parse().unwrap())
+        metric(&self.metrics(), name)
     }
 
     /// One of the figures of the model `support`.
@@ -26,13 +24,27 @@ impl Served {
         self.metric(&format!("tidegate_model_{name}{{model=\"support\"}}"))
     }
 
+    /// Tokens of answers that it has made.
+    pub(crate) fn generated(&self) -> u64 {
+        self.metric("tidegate_model_tokens_total{model=\"support\",kind=\"generated\"}")
+    }
+
+    /// One of its figures that is told in parts, over all of them.
+    fn sum_of_model(&self, name: &str) -> u64 {
+        let metrics = self.metrics();
+        let begins = format!("tidegate_model_{name}{{model=\"support\",");
+        let lines = metrics.lines().filter(|line| line.starts_with(&begins));
+        let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+        values.sum()
+    }
+
     /// Waits until nobody waits for an answer, and nothing is kept for one.
     pub(crate) fn settles(&self) {
         until("nothing is kept for those who have gone", PATIENCE, || {
-            self.metric("tidegate_gateway_requests_waiting") == 0
-                && self.of_model("requests_waiting") == 0
-                && self.of_model("requests_running") == 0
-                && self.of_model("kv_blocks_used") == 0
+            self.metric("tidegate_gateway_waiting_requests") == 0
+                && self.sum_of_model("waiting_requests") == 0
+                && self.of_model("running_sequences") == 0
+                && self.of_model("used_kv_blocks") == 0
         });
         assert!(self.of_model("kv_blocks") > 0, "{}", self.metrics());
     }
@@ -47,20 +59,33 @@ impl Served {
     }
 
     fn told(&self, path: &str) -> String {
-        let file = self.workspace.json("state/admin.json");
-        let text = |name: &str| file[name].as_str().unwrap().to_owned();
-        let (address, token) = (text("address"), text("token"));
-        let mut stream = TcpStream::connect(&address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
-        said
+        let said = told(&self.workspace.path("state"), path);
+        said.unwrap_or_else(|| panic!("nobody answers {path}"))
     }
+}
+
+/// What the admin API answers of whoever runs on this state directory; none if nobody does.
+pub(crate) fn told(state: &Path, path: &str) -> Option<String> {
+    let file = std::fs::read(state.join("admin.json")).ok()?;
+    let file: serde_json::Value = serde_json::from_slice(&file).ok()?;
+    let (address, token) = (file["address"].as_str()?, file["token"].as_str()?);
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said).ok()?;
+    assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    Some(said)
+}
+
+/// A metric in what was told, with its labels; 0 where it is not there.
+pub(crate) fn metric(metrics: &str, name: &str) -> u64 {
+    let mut lines = metrics.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0, |value| value.trim().parse().unwrap())
 }
 
 /// Reads until this stands in what was read, and returns all of it.

@@ -89,10 +89,10 @@ fn not_all_is_made(
     let what = format!("{going:?}: what is made for nobody has its end");
     until(&what, PATIENCE, || {
         tries += 1;
-        let before = served.of_model("generated_tokens_total");
+        let before = served.generated();
         let still_made = go(begin(tries), going);
         served.settles();
-        still_made && served.of_model("generated_tokens_total") - before < tokens
+        still_made && served.generated() - before < tokens
     });
 }
 
@@ -152,10 +152,10 @@ fn who_waits_for_a_whole_answer_is_missed_as_well() {
     let served = served(8, 256);
     for going in [Going::Closed, Going::Half] {
         not_all_is_made(&served, going, ALL, |_| {
-            let before = served.of_model("generated_tokens_total");
+            let before = served.generated();
             let stream = open(&served, &asking_for_all("Where is my parcel?", false));
             until("the answer is begun", PATIENCE, || {
-                served.of_model("generated_tokens_total") > before
+                served.generated() > before
             });
             stream
         });
@@ -172,10 +172,10 @@ fn who_goes_before_the_first_token_is_asked_for_no_more() {
     let served = served(1, 256);
     let mut first = asking("Where is my parcel?", TOKENS, true);
     first["n"] = json!(16);
-    let waiting = || served.metric("tidegate_gateway_requests_waiting");
+    let waiting = || served.metric("tidegate_gateway_waiting_requests");
     until("they go while the first is answered", PATIENCE, || {
-        let before = served.of_model("answered_total");
-        let is_over = || served.of_model("answered_total") > before;
+        let before = served.of_model("answered_requests_total");
+        let is_over = || served.of_model("answered_requests_total") > before;
         let mut working = open(&served, &first);
         read_until(&mut working, "\"content\":");
         for going in [Going::Closed, Going::Half] {
@@ -206,14 +206,14 @@ fn who_goes_while_its_prompt_is_read_has_no_answer_made() {
     let mut tries = 0;
     until("one goes while its prompt is read", PATIENCE, || {
         tries += 1;
-        let made = || served.of_model("generated_tokens_total");
+        let made = || served.generated();
         let before = made();
         let stream = open(
             &served,
             &asking(&format!("Ticket {tries}: {words}"), 20, true),
         );
         until("its prompt is read", PATIENCE, || {
-            served.of_model("kv_blocks_used") > 0 || made() > before
+            served.of_model("used_kv_blocks") > 0 || made() > before
         });
         go(stream, [Going::Closed, Going::Half][tries % 2]);
         served.settles();

@@ -81,7 +81,7 @@ fn made(served: &Served) -> u64 {
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    let name = "tidegate_model_generated_tokens_total{model=\"support\"} ";
+    let name = "tidegate_model_tokens_total{model=\"support\",kind=\"generated\"} ";
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let tokens = line.and_then(|tokens| tokens.trim().parse().ok());
     tokens.unwrap_or_else(|| panic!("{text}"))

@@ -282,7 +282,7 @@ fn while_a_server_that_fails_is_left_alone_requests_wait_and_none_is_lost() {
         .map(|_| served.open("POST", CHAT, &json, &body))
         .collect();
     until("all wait, and somebody tries it", PATIENCE, || {
-        let waiting = served.metric("tidegate_gateway_requests_waiting");
+        let waiting = served.metric("tidegate_gateway_waiting_requests");
         waiting == 8 && server.requests() > 2
     });
     assert_eq!(server.requests(), 3, "more than one tries it");

@@ -43,7 +43,7 @@ impl Guest for Hostile {
             bounds,
         };
         let mut metrics = vec![metric("seen", MetricKind::Counter, &[], Vec::new())];
-        if mode("every") {
+        if mode("every") || mode("series") {
             metrics.push(metric("level", MetricKind::Gauge, &["lang"], Vec::new()));
             metrics.push(metric("took", MetricKind::Histogram, &[], vec![0.5, 1.0]));
         }
@@ -97,6 +97,17 @@ impl Guest for Hostile {
     }
 }
 
+/// Passes all, and measures something by a label that is the whole value.
+fn series(batch: &BatchView<'_>) -> Vec<u8> {
+    let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
+    for (index, record) in batch.records().enumerate() {
+        outcomes.pass();
+        let label = String::from_utf8_lossy(record.value().unwrap_or_default());
+        outcomes.sample(index as u32, 1, 1.0f64.to_bits(), &[&label]);
+    }
+    outcomes.finish()
+}
+
 /// A failure for good.
 fn failure(message: String) -> Failure {
     Failure {
@@ -117,6 +128,7 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
         "config" => return Ok(dead_letters(batch, &CONFIG.with_borrow(String::clone))),
         "clock" => return Ok(dead_letters(batch, &batch.clock().to_string())),
         "every" => return Ok(every::every(batch)),
+        "series" => return Ok(series(batch)),
         "echo" | "keys" => return Ok(rendered(batch)),
         "present" => return Ok(present(batch)),
         "flood" => {

@@ -679,7 +679,10 @@ fn what_waits_in_the_log_of_no_source_is_counted_and_stays() {
         let path = directory.path().join("ingest").join(source);
         FileIngestLog::open(Arc::new(PrivateDisk), &path, limits()).unwrap()
     };
-    assert_eq!(UnreadLog::all(directory.path(), "ingest", |_| false).unwrap(), []);
+    assert_eq!(
+        UnreadLog::all(directory.path(), "ingest", |_| false).unwrap(),
+        []
+    );
     let log = open("orders");
     for number in 0..3 {
         log.append(&batch(number)).unwrap();

@@ -187,8 +187,9 @@ fn every_view_is_reached_by_mouse_and_by_keys_and_hostile_records_are_text() {
         assert!(is_there, "{title} is not reached by Tab: {by_tab:?}");
     }
     browser.press(&["t", "t"]);
-    let theme = browser.run("document.documentElement.dataset.theme");
-    assert_eq!(theme, "dark");
+    until("the dark colours", PATIENCE, || {
+        browser.run("document.documentElement.dataset.theme") == "dark"
+    });
     browser.press(&["t"]);
 
     // A letter of a million characters is opened, and what it says is text.

@@ -106,8 +106,7 @@ impl RunningHost {
     /// All that is measured, at this moment.
     pub(crate) fn exposition(&self) -> Exposition {
         let mut exposition = Exposition::default();
-        let ready = !self.controls.is_stopping() && self.stopped().is_none();
-        metrics::process(&mut exposition, &self.pipeline, ready);
+        metrics::process(&mut exposition, &self.pipeline, self.health_now().ready);
         self.meters.expose(&mut exposition);
         let counts = self.controls.committed();
         for (fate, number) in [

@@ -11,10 +11,10 @@ use crate::{consume, pipeline, produce, produce_to, tickets, topic};
 const MINUTE: Duration = Duration::from_secs(60);
 const COUNT: usize = 60;
 
-/// A run with one sequence for everything, so that much waits for an answer.
-fn busy() -> (Workspace, Running, String) {
+/// A run with one sequence for so many tickets, so that much waits for an answer.
+fn busy(count: usize) -> (Workspace, Running, String) {
     let (input, output) = (topic("busy-in"), topic("busy-out"));
-    produce(&input, &tickets(COUNT));
+    produce(&input, &tickets(count));
     let file = pipeline(&input, &output)
         .replace("sequences = 8", "sequences = 1")
         .replace("max-in-flight = 16", "max-in-flight = 60");
@@ -41,7 +41,7 @@ fn signal(running: &Running) {
 
 #[test]
 fn a_run_that_is_told_to_end_ends_in_time_and_the_next_one_answers_the_rest() {
-    let (workspace, mut running, output) = busy();
+    let (workspace, mut running, output) = busy(COUNT);
     let ended = running.terminate(MINUTE);
     assert!(ended.success(), "{ended}: {}", said(&workspace));
     let last = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
@@ -60,7 +60,8 @@ fn a_run_that_is_told_to_end_ends_in_time_and_the_next_one_answers_the_rest() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let (workspace, mut running, _) = busy();
+    // So many that it has not come to an end by itself when the second one comes.
+    let (workspace, mut running, _) = busy(20 * COUNT);
     signal(&running);
     until("it was heard", MINUTE, || {
         said(&workspace).contains("once more")

@@ -193,8 +193,12 @@ fn every_view_is_reached_by_mouse_and_by_keys_and_hostile_records_are_text() {
     browser.press(&["t"]);
 
     // A letter of a million characters is opened, and what it says is text.
-    browser.press(&["3", "/"]);
+    browser.press(&["3"]);
     browser.sees("unreachable");
+    browser.press(&["/"]);
+    until("the filter has the keys", PATIENCE, || {
+        browser.run("document.activeElement.tagName") == "INPUT"
+    });
     browser.write("unreachable");
     browser.press(&["Enter"]);
     browser.sees("All 1 shown");
@@ -211,8 +215,13 @@ fn every_view_is_reached_by_mouse_and_by_keys_and_hostile_records_are_text() {
     until("it dies again", PATIENCE, || {
         paged.status()["records"]["dead"] == 3
     });
-    browser.click("button", "Find");
-    browser.sees("All 1 shown");
+    until("both are listed", PATIENCE, || {
+        browser.click("button", "Find");
+        let shown = browser.run("document.body.innerText");
+        shown
+            .as_str()
+            .is_some_and(|shown| shown.contains("All 2 shown"))
+    });
     browser.sees("sent again");
     browser.look("sent");
     browser.is_well();

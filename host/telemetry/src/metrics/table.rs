@@ -257,7 +257,7 @@ families! {
         "Requests with which load has done something";
 
     READY = Gauge "tidegate_ready", Unit::Truth, &[], Now,
-        "Whether the pipeline runs: its models are loaded, and it is not ending";
+        "Whether the pipeline does its work: what `tidegate health --ready` says";
     BUILD = Gauge "tidegate_build_info", Unit::Truth, &[label("version", "one"), label("pipeline", "one")], Now,
         "1, with the program's version and the pipeline's name";
     PROCESS_CPU = Counter "process_cpu_seconds_total", Unit::Seconds, &[], Process,

@@ -1,6 +1,8 @@
 //! Spans: plain values, bounded in everything.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::context::{SpanId, TraceContext};
@@ -210,14 +212,28 @@ impl Span {
     }
 }
 
-/// An instant as nanoseconds since the Unix epoch.
+/// What instants are told from, and the system's time at it in nanoseconds since the Unix epoch; 0 if not known yet.
+static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
+static TIME_AT_BASE: AtomicU64 = AtomicU64::new(0);
+/// The system's clock is set anew if it is so far from where it was, nanoseconds.
+const SET_ANEW: u64 = 1_000_000_000;
+
+/// An instant as nanoseconds since the Unix epoch: the same whenever it is told, unless the system's clock is set meanwhile,
+/// so that what is within a span stays within.
 pub fn at(instant: Instant) -> u64 {
-    let now = SystemTime::now();
-    let then = match instant.checked_duration_since(Instant::now()) {
-        Some(later) => now.checked_add(later),
-        None => now.checked_sub(instant.elapsed()),
-    };
-    nanoseconds(then.unwrap_or(now))
+    let base = *BASE;
+    let elapsed = u64::try_from(base.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let now = nanoseconds(SystemTime::now()).saturating_sub(elapsed);
+    let mut time_at_base = TIME_AT_BASE.load(Ordering::Relaxed);
+    if time_at_base.abs_diff(now) > SET_ANEW {
+        TIME_AT_BASE.store(now, Ordering::Relaxed);
+        time_at_base = now;
+    }
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    match instant.checked_duration_since(base) {
+        Some(later) => time_at_base.saturating_add(nanoseconds(later)),
+        None => time_at_base.saturating_sub(nanoseconds(base.duration_since(instant))),
+    }
 }
 
 /// A time as nanoseconds since the Unix epoch.
@@ -267,6 +283,17 @@ mod tests {
         let (links, left_out) = span.links();
         assert_eq!((links.len(), left_out), (128, 1000 - 128 + 3));
         assert!(span.error().is_some_and(|error| error.len() <= 512));
+    }
+
+    #[test]
+    fn an_instant_is_the_same_time_whenever_it_is_told() {
+        let instant = Instant::now();
+        let told = at(instant);
+        assert!((0..100).all(|_| at(instant) == told));
+        let system = nanoseconds(SystemTime::now());
+        assert!(system.abs_diff(at(Instant::now())) < 2 * SET_ANEW);
+        let earlier = instant.checked_sub(Duration::from_millis(5)).unwrap();
+        assert_eq!(at(earlier) + 5_000_000, told);
     }
 
     #[test]

@@ -211,7 +211,7 @@ mod tests {
         );
         assert_eq!(terminal.update(ended, None, &[short]), None);
         let mut log = ProgressLine::new(None);
-        assert_eq!(log.update(start, None, &[load.clone()]), None);
+        assert_eq!(log.update(start, None, std::slice::from_ref(&load)), None);
         let lines = log
             .update(later, Some(&snapshot()), &[load, replay])
             .unwrap();

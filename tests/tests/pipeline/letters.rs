@@ -372,10 +372,7 @@ fn letters_of_hostile_text_and_a_megabyte_are_shown_as_text_and_come_again_to_th
     workspace.run_pipeline();
     let shown = workspace.run(&["dead-letters", "list", "--pipeline", "pipeline.toml"]);
     let control = |byte: &u8| byte.is_ascii_control() && *byte != b'\n';
-    assert!(
-        !shown.stdout.iter().any(|byte| control(byte)),
-        "the terminal is steered"
-    );
+    assert!(!shown.stdout.iter().any(control), "the terminal is steered");
     let dead = list(&workspace, &[]);
     assert_eq!(dead[0]["truncated"], true);
     assert!(text(&dead[0], "value").len() <= 2048);

@@ -1,7 +1,7 @@
 //! `tidegate audit`: whether a chain is whole, and what its lines say.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ pub(crate) fn show(path: &Path, decrypt: bool, state: Option<&Path>) -> Result<(
 
 fn show_file(
     mut lines: BufReader<std::fs::File>,
-    path: &PathBuf,
+    path: &Path,
     with: impl Fn(Value) -> Value,
 ) -> Result<(), Failure> {
     let mut line = Vec::new();

@@ -1,7 +1,7 @@
 //! `tidegate dead-letters`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
@@ -155,7 +155,7 @@ impl Place {
     }
 
     /// Those of a pipeline that does not run: nobody else has its state directory meanwhile.
-    fn files(pipeline: &PathBuf) -> Result<Place, Failure> {
+    fn files(pipeline: &Path) -> Result<Place, Failure> {
         let pipeline = read_pipeline(pipeline)?;
         if !pipeline.state.is_dir() {
             return Err(Failure::usage(format_args!(

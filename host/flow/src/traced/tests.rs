@@ -115,7 +115,8 @@ fn a_header_that_is_wrong_is_none() {
     let (all, _queue) = traces(1.0);
     let plain = all.of_batch(&batch(0, 7..8, &[]));
     let twice: [(&str, Option<&[u8]>); 2] = [("traceparent", Some(CAME.as_bytes())); 2];
-    let hostile: [&[(&str, Option<&[u8]>)]; 4] = [
+    type Headers<'h> = &'h [(&'h str, Option<&'h [u8]>)];
+    let hostile: [Headers<'_>; 4] = [
         &[("traceparent", Some(b"00-zz"))],
         &[("traceparent", None)],
         &[("traceparent", Some(&[0xff; 100_000]))],

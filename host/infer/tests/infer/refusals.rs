@@ -27,7 +27,7 @@ fn whoever_waits_for_a_model_is_told_how_much_of_it_is_loaded() {
     let heard = std::cell::RefCell::new(Vec::new());
     let told = |done, of| heard.borrow_mut().push((done, of));
     let options = options(KernelVariant::Software);
-    GpuDecoder::load_told(&gpu(), &checkpoint, &options, &told).unwrap();
+    GpuDecoder::load_told(gpu(), &checkpoint, &options, &told).unwrap();
     let heard = heard.into_inner();
     let weights = heard[0].1;
     assert_eq!(heard[0].0, 0);

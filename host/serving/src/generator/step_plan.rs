@@ -94,10 +94,9 @@ impl Generator {
         for part in &plan.parts {
             if let Some(index) = self.index_of(part.key)
                 && let Some(generation) = self.requests.get_mut(&self.running[index].request)
+                && let Some(waited) = generation.open.steps_at(now)
             {
-                if let Some(waited) = generation.open.steps_at(now) {
-                    self.counters.queue_seconds.observe(waited);
-                }
+                self.counters.queue_seconds.observe(waited);
             }
         }
         (plan, broken)

@@ -1,15 +1,13 @@
 //! The admin API's requests about dead letters.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::to_bytes;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Json, Response};
 use serde::Serialize;
-use tokio::time::timeout;
 
+use super::bodies;
 use super::routes::{Shared, call, failed};
 use crate::letters::{LetterQuery, LettersRefused, MAX_LETTERS, MAX_SENT, SendLetters};
 
@@ -17,8 +15,6 @@ use crate::letters::{LetterQuery, LettersRefused, MAX_LETTERS, MAX_SENT, SendLet
 const TEXT: usize = 4096;
 /// Longest body, bytes: so many ids, each of which is a name, numbers and a place.
 const LONGEST: usize = 1 << 20;
-/// For the body of a request.
-const BODY: Duration = Duration::from_secs(10);
 
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
@@ -35,20 +31,9 @@ pub(super) async fn one(State(shared): State<Arc<Shared>>, Path(id): Path<String
 }
 
 pub(super) async fn send(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let body = match timeout(BODY, to_bytes(request.into_body(), LONGEST)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
-            return failed(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body exceeds {} KiB", LONGEST >> 10),
-            );
-        }
-        Err(_) => {
-            return failed(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("the body did not come within {} s", BODY.as_secs()),
-            );
-        }
+    let body = match bodies::read(request, LONGEST).await {
+        Ok(body) => body,
+        Err(response) => return response,
     };
     let SendLetters { ids } = match serde_json::from_slice(&body) {
         Ok(letters) => letters,

@@ -5,6 +5,7 @@
 //! One request a connection; everything that is read has a limit and a deadline. A connection that has not said what it
 //! wants holds up nobody: when there are too many of them, the oldest is closed.
 
+mod bodies;
 mod changes;
 mod connections;
 mod health;

@@ -2,22 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::{Bytes, to_bytes};
+use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Json, Response};
 use serde::Deserialize;
-use tokio::time::timeout;
 
+use super::bodies;
 use super::routes::{Shared, call, failed};
 use crate::models::{ModelRefused, ModelReport};
 
 /// Longest body, bytes: a path.
 const LONGEST: usize = 16 << 10;
-/// For the body of a request.
-const BODY: Duration = Duration::from_secs(10);
 
 /// What a model is loaded from.
 #[derive(Default, Deserialize)]
@@ -38,20 +35,9 @@ pub(super) async fn load(
     Path(name): Path<String>,
     request: Request,
 ) -> Response {
-    let body = match timeout(BODY, to_bytes(request.into_body(), LONGEST)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
-            return failed(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                format!("the body exceeds {} KiB", LONGEST >> 10),
-            );
-        }
-        Err(_) => {
-            return failed(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("the body did not come within {} s", BODY.as_secs()),
-            );
-        }
+    let body = match bodies::read(request, LONGEST).await {
+        Ok(body) => body,
+        Err(response) => return response,
     };
     let load = match understood(&body) {
         Ok(load) => load,

@@ -39,6 +39,7 @@ mod read_stage;
 mod read_start;
 mod read_telemetry;
 mod read_topic;
+mod read_url;
 mod reader;
 mod remote_models;
 mod resolve;

@@ -8,6 +8,7 @@ use toml::de::DeValue;
 use super::findings::Typed;
 use super::models::DEFAULT_CONTEXT;
 use super::read_gateway_access::{read_names, read_variable};
+use super::read_url::{Expected, check_url};
 use super::reader::Table;
 use super::remote_models::{
     RemoteBreaker, RemoteHedge, RemoteModel, RemoteProtocol, RemoteTimeouts,
@@ -78,7 +79,12 @@ pub(crate) fn read_remote(
     }
     let key_variable = read_variable(table, "key-variable").map(|typed| typed.value);
     if let Some(url) = &url {
-        check(table, url, key_variable.is_some());
+        let expected = Expected {
+            whose: "a server",
+            example: "https://HOST/v1",
+            secret: key_variable.as_ref().map(|_| "the key of key-variable is"),
+        };
+        check_url(table, url, &expected);
     }
     let protocol = match kind {
         Type::OpenAi => {
@@ -185,28 +191,6 @@ fn read_hedge(table: &Table<'_>) -> RemoteHedge {
     table
         .duration("hedge-after", "ms", TIMES)
         .map_or(RemoteHedge::Off, |typed| RemoteHedge::After(typed.value))
-}
-
-fn check(table: &Table<'_>, typed: &Typed<String>, key: bool) {
-    let url = typed.value.as_str();
-    let rest = (url.strip_prefix("https://")).or(url.strip_prefix("http://"));
-    let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
-    let fits = |host: &str| !host.is_empty() && !host.contains('@');
-    let plain = !url.contains(['?', '#']) && url.chars().all(|c| c.is_ascii_graphic());
-    if !(host.is_some_and(fits) && plain) {
-        table.found.about(
-            typed,
-            format!(
-                "{url:?} is not the address of a server; write for example \"https://HOST/v1\""
-            ),
-        );
-    } else if key && url.starts_with("http://") {
-        table.found.warning(
-            &typed.place,
-            &typed.key,
-            "is not https: the key of key-variable is sent in the open",
-        );
-    }
 }
 
 fn read_timeouts(table: Table<'_>) -> RemoteTimeouts {

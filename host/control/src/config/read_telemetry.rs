@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::findings::Typed;
 use super::read_gateway_access::read_variable;
+use super::read_url::{Expected, check_url};
 use super::reader::Table;
 use super::telemetry::{Collector, OtlpMetrics, Telemetry, Traces};
 
@@ -54,7 +54,14 @@ fn read_collector(table: &Table<'_>, key: &'static str) -> Collector {
     let endpoint = table.string("endpoint");
     let headers = read_variable(table, "headers-variable");
     if let Some(endpoint) = &endpoint {
-        check(table, endpoint, headers.is_some());
+        let expected = Expected {
+            whose: "a collector",
+            example: "http://127.0.0.1:4318",
+            secret: headers
+                .as_ref()
+                .map(|_| "the headers of headers-variable are"),
+        };
+        check_url(table, endpoint, &expected);
     }
     Collector {
         endpoint: endpoint.map(|typed| typed.value),
@@ -64,27 +71,5 @@ fn read_collector(table: &Table<'_>, key: &'static str) -> Collector {
             .map_or(Duration::from_secs(10), |typed| typed.value),
         key,
         place: table.place.clone(),
-    }
-}
-
-fn check(table: &Table<'_>, typed: &Typed<String>, headers: bool) {
-    let url = typed.value.as_str();
-    let rest = (url.strip_prefix("https://")).or(url.strip_prefix("http://"));
-    let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
-    let fits = |host: &str| !host.is_empty() && !host.contains('@');
-    let plain = !url.contains(['?', '#']) && url.chars().all(|c| c.is_ascii_graphic());
-    if !(host.is_some_and(fits) && plain) {
-        table.found.about(
-            typed,
-            format!(
-                "{url:?} is not the address of a collector; write for example \"http://127.0.0.1:4318\""
-            ),
-        );
-    } else if headers && url.starts_with("http://") {
-        table.found.warning(
-            &typed.place,
-            &typed.key,
-            "is not https: the headers of headers-variable are sent in the open",
-        );
     }
 }

@@ -515,6 +515,10 @@ fn a_member_takes_its_name_back_from_one_that_is_gone() {
     seen.until(&mut other, |seen| seen.assigned.len() == 2);
     // With a name it does not leave the group: it is as if it were killed.
     drop(other);
+    // It hears of that with its next heartbeat; until then it would still read.
+    read.until(&mut source, |read| {
+        read.revoked.len() == 2 && read.assigned.len() == 2
+    });
     produce(&topic, numbers(100..200));
     read.until(&mut source, |read| read.records.len() == 200);
     let mut revoked = read.revoked.clone();

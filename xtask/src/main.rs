@@ -1,5 +1,6 @@
 //! What a newcomer runs: `cargo xtask demo` and `cargo xtask test`. Both install what is missing.
 
+mod binaries;
 mod clients;
 mod demo;
 mod docs;

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use crate::steps::{Aside, Steps, cargo, run};
 use crate::{
-    FULL, FUZZ_SECONDS, clients, docs, fuzz, kafka, operators, planted, projects, prometheus,
-    setup, swiftshader, toolchains,
+    FULL, FUZZ_SECONDS, binaries, clients, docs, fuzz, kafka, operators, planted, projects,
+    prometheus, setup, swiftshader, toolchains,
 };
 
 /// What SmartModules are built for.
@@ -56,27 +56,17 @@ fn all(root: &Path, full: bool, steps: &mut Steps) -> Result<()> {
     })?;
     steps.step("fetch the clients of the gateway", || clients::fetch(root))?;
     steps.step("fetch Prometheus", || prometheus::fetch(root))?;
-    steps.step("build the tests", || {
-        run(cargo()
-            .args(["test", "--release", "--workspace", "--no-run"])
-            .current_dir(root))
-    })?;
+    let binaries = steps.step("build the tests", || binaries::build(root))?;
     let broker = steps.step("start Kafka", || kafka::start_or_find(root))?;
     // Tests wait much: what only compiles does so meanwhile.
     let mut aside = fuzz::builds(root)?;
     aside.insert(0, lint(root));
     let aside = Aside::begin(aside)?;
-    let tested = steps.step("test", || {
-        let mut command = cargo();
-        command
-            .args(["test", "--release", "--workspace", "--no-fail-fast"])
-            .current_dir(root);
-        command.envs(broker.variables());
-        if full {
-            command.env(FULL, "1");
-        }
-        run(&mut command)
-    });
+    let mut variables = broker.variables();
+    if full {
+        variables.push((FULL, "1".to_owned()));
+    }
+    let tested = steps.step("test", || binaries::test(root, binaries, &variables));
     // After them: each scene is to fail, and a busy machine is no reason.
     let found = match (&tested, full) {
         (Ok(()), true) => steps.step("find faults that were planted", || {

@@ -43,3 +43,16 @@ for path, patch in documents(root / "gpu"):
     validate(path, merged(base[patch["kind"]], patch))
 for _, document in documents(root / "keda"):
     print(json.dumps(document))
+# What KEDA scales has no number of its own, which each apply would put in the place of KEDA's.
+overlay = yaml.safe_load((root / "keda/kustomization.yaml").read_text())
+for patch in overlay["patches"]:
+    document = base[patch["target"]["kind"]]
+    for step in yaml.safe_load(patch["patch"]):
+        *above, last = step["path"].strip("/").split("/")
+        assert step["op"] == "remove", step
+        inner = document
+        for member in above:
+            inner = inner[member]
+        del inner[last]
+    assert "replicas" not in document["spec"], "keda: the base's replicas are still there"
+    validate(root / "keda/kustomization.yaml", document)

@@ -3,17 +3,33 @@
 use std::time::Duration;
 
 use tidegate_control::HealthReport;
+use tidegate_control::config::{Pipeline, StageKind};
+use tidegate_operator::Limits as OperatorLimits;
 use tidegate_telemetry::plain;
 
 use crate::host::RunningHost;
 
-/// After so long in one round a worker, or an engine's thread, is taken for hung: no call of an operator and no step of a
-/// model takes nearly as long.
+/// After so long in one round a worker is taken for hung, unless its operators are given longer; an engine's thread always:
+/// no step of a model takes nearly as long.
 const SILENT: Duration = Duration::from_secs(300);
 /// After so long without what it needs a host is not ready.
 const WITHOUT: Duration = Duration::from_secs(30);
 /// Most bytes of what a stage says.
 const REASON: usize = 400;
+
+/// After how long in one round a worker is taken for hung: a call of an operator, the start of an instance before it, and
+/// as much again.
+pub(crate) fn silent_at_most(pipeline: &Pipeline) -> Duration {
+    let deadlines = pipeline
+        .stages
+        .iter()
+        .filter_map(|stage| match &stage.kind {
+            StageKind::Operator(operator) => Some(operator.limits.deadline),
+            _ => None,
+        });
+    let longest = deadlines.max().unwrap_or_default();
+    SILENT.max((longest + OperatorLimits::default().init_deadline) * 2)
+}
 
 impl RunningHost {
     /// Whether it is well. Nothing is waited for.
@@ -21,7 +37,7 @@ impl RunningHost {
         let workers = self.controls.health();
         let (mut hung, mut missing) = (Vec::new(), Vec::new());
         for (number, worker) in workers.iter().enumerate() {
-            if worker.silent >= SILENT {
+            if worker.silent >= self.silent_at_most {
                 let seconds = worker.silent.as_secs();
                 hung.push(format!("worker {number} has not gone on for {seconds} s"));
             }

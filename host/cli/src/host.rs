@@ -68,6 +68,8 @@ pub(crate) struct RunningHost {
     pub(crate) letters: Letters,
     /// The audit, if there is one.
     pub(crate) audit: Option<AuditFile>,
+    /// After how long in one round a worker is taken for hung.
+    pub(crate) silent_at_most: Duration,
     /// Why a breaker has stopped the pipeline, if one has.
     pub(crate) stopped: Mutex<Option<String>>,
 }

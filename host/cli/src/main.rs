@@ -21,6 +21,8 @@ mod opening;
 mod revisions;
 mod stage_times;
 mod starting;
+#[cfg(target_os = "linux")]
+mod supervised;
 mod terminal;
 mod wire;
 

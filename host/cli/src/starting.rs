@@ -83,6 +83,11 @@ impl StartingHost {
         self.lock().clone()
     }
 
+    /// Whether it runs.
+    pub(crate) fn has_started(&self) -> bool {
+        self.lock().is_some()
+    }
+
     /// The host that runs, for dead letters.
     fn ready(&self) -> Result<Arc<RunningHost>, LettersRefused> {
         let starting = || LettersRefused::Failed(STARTING.to_owned());

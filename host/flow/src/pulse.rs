@@ -61,6 +61,15 @@ impl Pulse {
         self.outside.store(outside, Ordering::Relaxed);
     }
 
+    /// An operator is called: however the worker got there, this is work of its own, until what is given is dropped.
+    pub(crate) fn calls(&self) -> Call<'_> {
+        self.round.store(self.now(), Ordering::Relaxed);
+        Call {
+            pulse: self,
+            was_outside: self.outside.swap(false, Ordering::Relaxed),
+        }
+    }
+
     /// The last cut held, and none is under way.
     pub(crate) fn held(&self) {
         self.held.store(self.now(), Ordering::Relaxed);
@@ -89,6 +98,18 @@ impl Pulse {
     }
 }
 
+/// A call of an operator that is under way.
+pub(crate) struct Call<'a> {
+    pulse: &'a Pulse,
+    was_outside: bool,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.pulse.outside(self.was_outside);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +132,13 @@ mod tests {
         assert!(pulse.health().silent >= MOMENT);
         pulse.round(None);
         assert_eq!(pulse.health().unassigned, None);
+        // What has been read is given to an operator.
+        pulse.outside(true);
+        let call = pulse.calls();
+        std::thread::sleep(MOMENT);
+        assert!(pulse.health().silent >= MOMENT);
+        drop(call);
+        assert_eq!(pulse.health().silent, Duration::ZERO);
     }
 
     #[test]

@@ -101,8 +101,9 @@ impl Run {
             ),
             attempts: Attempts::default(),
             waited: Mutex::new(waited),
-            pulses: workers.iter().map(|_| Pulse::new()).collect(),
+            pulses: workers.iter().map(|_| Arc::new(Pulse::new())).collect(),
             stop: AtomicBool::new(false),
+            will_stop: AtomicBool::new(false),
             failed: AtomicBool::new(false),
         });
         let mut run = Run {
@@ -118,6 +119,9 @@ impl Run {
             run.controls.workers.push(sender);
             let mut output = Output::new(topology.clone(), parts.sinks, parts.dead, meters.clone());
             output.audit = Audit::new(parts.audit);
+            if let Some(pulse) = run.shared.pulses.get(number) {
+                output.pulse = pulse.clone();
+            }
             let worker = Worker::new(
                 number,
                 run.shared.clone(),
@@ -178,17 +182,27 @@ impl Controls {
     /// Ends the run after its last cut. What is in flight stays in the commit log where that holds it, and is waited for
     /// otherwise.
     pub fn stop(&self) {
+        self.will_stop();
         self.shared.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// It will be told to end: from now on it is said to be ending, and goes on until then.
+    pub fn will_stop(&self) {
+        self.shared.will_stop.store(true, Ordering::Relaxed);
     }
 
     /// Whether the run is to end.
     pub fn is_stopping(&self) -> bool {
-        self.shared.stop.load(Ordering::Relaxed)
+        self.shared.will_stop.load(Ordering::Relaxed)
     }
 
     /// How each worker stands.
     pub fn health(&self) -> Vec<WorkerHealth> {
-        self.shared.pulses.iter().map(Pulse::health).collect()
+        self.shared
+            .pulses
+            .iter()
+            .map(|pulse| pulse.health())
+            .collect()
     }
 
     /// The name of a source.

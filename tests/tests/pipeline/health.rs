@@ -114,3 +114,66 @@ path = "dead.jsonl"
     assert_eq!(code, Some(1));
     assert!(why.contains("tickets") || why.contains("starting"), "{why}");
 }
+
+#[test]
+fn a_host_that_is_told_to_end_is_not_ready_while_clients_still_have_their_answers() {
+    let workspace = Workspace::new(PIPELINE);
+    let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    until("it is ready", PATIENCE, || {
+        health(&workspace, &["--ready"]).0 == Some(0)
+    });
+    let status = workspace.run(&["status", "--json", "--state", "state"]);
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    let url = status["gateway"]["url"].as_str().unwrap();
+    let address = url.trim_start_matches("http://");
+    // A request that is under way: its body is not there yet.
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST /v1/ingest/events HTTP/1.1\r\nHost: {address}\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\na"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    running.signal("TERM");
+    let (mut why, mut ended) = (String::new(), None);
+    until("it says that it ends", PATIENCE, || {
+        (_, why) = health(&workspace, &["--ready"]);
+        ended = running.ended();
+        why.contains("ending") || ended.is_some()
+    });
+    assert!(why.contains("the pipeline is ending"), "{ended:?}: {why}");
+    drop(stream);
+    assert!(running.wait(PATIENCE).success());
+}
+
+/// What is told to a socket of systemd's, message by message, each with a line for each fact.
+#[cfg(target_os = "linux")]
+#[test]
+fn systemd_is_told_that_it_runs_that_it_is_not_hung_and_that_it_ends() {
+    let workspace = Workspace::new(PIPELINE);
+    let path = workspace.path("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = workspace.command(&["run", "--quiet", "pipeline.toml"]);
+    command
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "300000");
+    let mut running = tidegate_tests::Running::spawn(command);
+    let mut told = |fact: &str| {
+        let mut bytes = [0; 4096];
+        loop {
+            let length = socket.recv(&mut bytes).expect(fact);
+            let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+            if text.lines().any(|line| line == fact) {
+                return text;
+            }
+        }
+    };
+    let first = told("READY=1");
+    assert!(first.contains("WATCHDOG=1"), "{first}");
+    // Again and again.
+    for _ in 0..3 {
+        told("WATCHDOG=1");
+    }
+    running.signal("TERM");
+    told("STOPPING=1");
+    assert!(running.wait(PATIENCE).success());
+}

@@ -3,6 +3,7 @@
 
 mod aborted;
 mod late;
+mod stuck;
 
 use std::io::Write as _;
 use std::path::Path;

@@ -19,10 +19,13 @@ use crate::breakers::Breakers;
 use crate::collectors::Collectors;
 use crate::components::Components;
 use crate::exit::{Failure, tell};
+use crate::health::silent_at_most;
 use crate::host::{HostedSlot, RunningHost};
 use crate::live::Live;
 use crate::models::Served;
 use crate::starting::StartingHost;
+#[cfg(target_os = "linux")]
+use crate::supervised::Supervised;
 use crate::terminal::{Progress, works};
 use crate::wire::again::AgainLog;
 use crate::wire::committed::Shown;
@@ -108,6 +111,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             starting.clone(),
         )?),
     });
+    #[cfg(target_os = "linux")]
+    let supervised = Supervised::begin(starting.clone(), StartingHost::has_started)?;
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State(state.path().join("compiled"));
     let components = Components::new(state.path());
@@ -226,6 +231,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         live,
         letters: wire::letters::open(&pipeline, committed, again),
         audit,
+        silent_at_most: silent_at_most(&pipeline),
         stopped: Mutex::new(None),
     });
     if let Some(serving) = &host.serving {
@@ -247,6 +253,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     progress.runs(&meters);
     let ended = run.join();
     drop(progress);
+    #[cfg(target_os = "linux")]
+    drop(supervised);
     breakers.end();
     let failure = match &ended.error {
         Some(_) => None,

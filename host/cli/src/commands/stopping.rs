@@ -160,6 +160,10 @@ impl Shared {
             }
         }
         let until = tokio::time::Instant::now() + STOP_DEADLINE;
+        // Nobody is to be sent here while clients of the gateway still have their answers.
+        if let Some(controls) = &*runs.borrow() {
+            controls.will_stop();
+        }
         if let Some(gateway) = self.take_gateway() {
             tokio::select! {
                 () = gateway.stop(PARTING) => {}

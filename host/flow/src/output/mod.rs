@@ -19,6 +19,7 @@ use crate::audit::Audit;
 use crate::counts::Counts;
 use crate::error::FlowError;
 use crate::hearing::{At, Hearing};
+use crate::pulse::Pulse;
 use crate::refused::Refused;
 use crate::topology::Topology;
 use crate::traced::Traces;
@@ -36,6 +37,8 @@ pub(crate) struct Output {
     /// One for each sink: records written since the last flush that the sink may refuse when it is flushed.
     pub unsettled: Vec<u64>,
     pub meters: Arc<Meters>,
+    /// Of its worker.
+    pub pulse: Arc<Pulse>,
     /// Spans of what becomes of records.
     pub traces: Traces,
     pub latency: LatencyRecorder,
@@ -80,6 +83,7 @@ impl Output {
             audit: Audit::default(),
             latency: meters.latency_recorder(),
             meters,
+            pulse: Arc::new(Pulse::new()),
             counts: Counts::default(),
             refused_late: HashMap::new(),
             refused: Refused::default(),

@@ -96,6 +96,7 @@ impl Task {
         attempt: u32,
         output: &Output,
     ) -> Option<Answered> {
+        let call = output.pulse.calls();
         let ready = self.ready(stage);
         let began = Instant::now();
         let processed = match (ready, &mut self.operators[stage]) {
@@ -131,6 +132,7 @@ impl Task {
             (Ok(()), None) => Err("it has no instance".to_owned()),
             (Err(why), _) => Err(why),
         };
+        drop(call);
         match &processed {
             Err(why) => self.suspend(stage, why, &output.meters),
             Ok(_) => self.resume(stage, &output.meters),

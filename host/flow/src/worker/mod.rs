@@ -69,8 +69,10 @@ pub(crate) struct Shared {
     pub waited: Mutex<HashMap<TaskId, usize>>,
     /// Set when the run is to end before its input does.
     pub stop: AtomicBool,
+    /// Set when that is certain, though it goes on for a while: those whom it answers part first.
+    pub will_stop: AtomicBool,
     /// What each worker shows, by its number.
-    pub pulses: Vec<Pulse>,
+    pub pulses: Vec<Arc<Pulse>>,
     /// Set when a worker failed: the others end without waiting.
     pub failed: AtomicBool,
 }

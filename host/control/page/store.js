@@ -117,19 +117,25 @@ let aborter = null;
 export async function follow() {
   current += 1;
   const mine = current;
+  // The stream before it would stay open, unread.
+  aborter?.abort();
   let tries = 0;
   store.link = store.status ? 'lost' : 'connecting';
   changed();
   while (mine === current) {
     aborter = new AbortController();
+    let again = false;
     const giveUp = { signal: aborter.signal };
     try {
       const answer = await ask('v1/live', giveUp);
       for await (const [event, data] of events(answer.body.getReader(), aborter)) {
         if (mine !== current) return;
         tries = 0;
-        take(event, data);
+        again = event === 'again';
+        if (!again) take(event, data);
       }
+      // It was told to come again: nothing is lost.
+      if (again) continue;
       throw new Error('The host has ended the connection.');
     } catch (error) {
       if (mine !== current) return;

@@ -19,8 +19,9 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::live::Following;
-use super::routes::failed;
-use super::{CONNECTION, HEAD};
+use super::routes::{failed, is_probe};
+use super::unread::Unread;
+use super::{CONNECTION, HEAD, UNREAD};
 
 /// All connections of a server.
 #[derive(Debug)]
@@ -111,7 +112,7 @@ impl Connection {
                 .keep_alive(false)
                 .max_buf_size(64 << 10)
                 .serve_connection(
-                    TokioIo::new(stream),
+                    TokioIo::new(Unread::new(stream, UNREAD)),
                     service_fn(|request| this.answer(request, service.clone())),
                 )
         );
@@ -157,6 +158,10 @@ impl Connection {
     ) -> Result<Response, Infallible> {
         self.has_come.store(true, Ordering::Release);
         self.all.silent().closing.remove(&self.number);
+        // Whoever asks whether the host is well is not kept waiting by those whom it serves.
+        if is_probe(request.uri().path()) {
+            return TowerToHyperService::new(service).call(request).await;
+        }
         let place = self.all.requests.clone().acquire_owned();
         let Ok(Ok(place)) = timeout(HEAD, place).await else {
             return Ok(failed(

@@ -1,8 +1,10 @@
 //! `GET /v1/live`: how the host stands, once a second, as server-sent events.
 //!
 //! The first event is `state`, a whole status; each `change` behind it says what differs. They are made once for all who
-//! look, and not at all when nobody does. Who reads too slowly is let go of, and comes again.
+//! look, and not at all when nobody does. Who reads too slowly is let go of, and comes again; so does everybody after the last
+//! event, `again`, which comes before the connection has lasted as long as it may.
 
+use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -15,9 +17,10 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::Frame;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 use tracing::warn;
 
+use super::CONNECTION;
 use super::changes::changes;
 use super::routes::{Shared, failed};
 use crate::api::Host;
@@ -27,6 +30,8 @@ const VIEWERS: usize = 16;
 /// Events that wait for one who looks.
 const EVENTS: usize = 8;
 const EVERY: Duration = Duration::from_secs(1);
+/// One who looks is told to come again so long before its connection would be ended.
+const BEFORE: Duration = Duration::from_secs(30);
 
 /// On a response that goes on for as long as somebody looks: it takes up none of the places of requests.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +115,8 @@ pub(super) async fn follow(State(shared): State<Arc<Shared>>) -> Response {
     }
     let events = Events {
         events,
+        again: Box::pin(sleep(CONNECTION.saturating_sub(BEFORE))),
+        ended: false,
         _place: place,
     };
     let kind = HeaderValue::from_static("text/event-stream");
@@ -148,6 +155,9 @@ fn report(host: &dyn Host) -> serde_json::Result<Value> {
 /// What one who looks is sent.
 struct Events {
     events: mpsc::Receiver<Bytes>,
+    /// When the last event is due.
+    again: Pin<Box<Sleep>>,
+    ended: bool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -159,6 +169,14 @@ impl hyper::body::Body for Events {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if self.again.as_mut().poll(context).is_ready() {
+            self.ended = true;
+            let last = event("again", &Value::Null);
+            return Poll::Ready(Some(Ok(Frame::data(last))));
+        }
         let event = self.events.poll_recv(context);
         event.map(|event| event.map(|event| Ok(Frame::data(event))))
     }

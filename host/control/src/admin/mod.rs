@@ -2,7 +2,8 @@
 //!
 //! Whoever asks must know the token in the state directory's `admin.json`, which its owner alone may read, and must
 //! have meant this server: a `Host` header of another name is refused, so that no web page reaches it by DNS.
-//! One request a connection; everything that is read has a limit and a deadline. A connection that has not said what it
+//! One request a connection; everything that is read has a limit and a deadline, and whoever does not read what it has asked for is
+//! let go of. Probes are answered however many requests are under way. A connection that has not said what it
 //! wants holds up nobody: when there are too many of them, the oldest is closed.
 
 mod bodies;
@@ -17,6 +18,7 @@ mod page;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -45,6 +47,8 @@ pub(crate) const CONFIG_BYTES: &str = "config-bytes";
 const REQUESTS: usize = 32;
 /// Connections at once whose request has not come; one more closes the oldest of them.
 const SILENT: usize = 256;
+/// For a client to read some of what waits for it.
+const UNREAD: Duration = Duration::from_secs(20);
 /// For the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
 /// For a whole connection: a deployment compiles and waits for every task; a model is read, hashed and loaded, and the

@@ -104,6 +104,11 @@ pub(super) fn router(
         .with_state(shared)
 }
 
+/// Whether somebody asks with this path only how the host is.
+pub(super) fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz/live" | "/healthz/ready" | "/v1/health")
+}
+
 pub(super) fn failed(status: StatusCode, error: impl Into<String>) -> Response {
     (status, Json(json!({ "error": error.into() }))).into_response()
 }

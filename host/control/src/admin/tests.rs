@@ -565,6 +565,33 @@ fn requests_that_come_byte_by_byte_hold_up_nobody_and_are_ended() {
 }
 
 #[test]
+fn whoever_asks_whether_the_host_is_well_waits_for_no_request_that_is_under_way() {
+    let running = running();
+    let address = running.server.address();
+    let client = Client::find(running.state.path()).unwrap();
+    let token = &running.server.file.token;
+    let mut under_way = open(address, REQUESTS);
+    assert_eq!(under_way.len(), REQUESTS);
+    for stream in &mut under_way {
+        // Its body does not come.
+        let head = format!(
+            "POST /v1/dead-letters/send HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+    }
+    // Until none of them has room left for another.
+    let full = || match client.status() {
+        Ok(_) => false,
+        Err(error) => error.to_string().contains("the most there may be"),
+    };
+    assert!(full(), "{REQUESTS} requests are under way");
+    assert!(client.health().unwrap().live);
+    let probe = format!("GET /healthz/live HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    assert_eq!(raw(address, &probe).0, 200);
+}
+
+#[test]
 fn a_host_that_is_not_there_is_explained() {
     let state = tempfile::tempdir().unwrap();
     let said = |state: &Path| match Client::find(state).and_then(|client| client.status()) {

@@ -85,7 +85,7 @@ impl Trace {
 
     /// It was answered so, with so many tokens of prompt and answer.
     pub(crate) fn answered(&self, ends: impl Iterator<Item = Finish>, prompt: u64, answer: u64) {
-        let ends: Vec<Cow<'static, str>> = ends.map(|finish| finish.name().into()).collect();
+        let ends = ends.map(|finish| finish.name().into()).collect();
         self.change(|span| {
             span.set(names::GEN_AI_FINISH_REASONS, Value::Texts(ends));
             span.set(names::GEN_AI_INPUT_TOKENS, prompt);

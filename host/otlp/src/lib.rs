@@ -21,6 +21,7 @@ mod metrics;
 mod options;
 mod spans;
 mod trouble;
+mod wire;
 
 pub use exporter::{Exporter, Exports, Gather};
 pub use options::{Collector, OtlpError, Resource};

@@ -428,9 +428,15 @@ impl<'a> RecordView<'a> {
             origin: Origin::from_byte(self.entry[30]).unwrap_or_default(),
             source: self.u16(28),
             partition: self.u32(24),
-            offset: self.u64(8),
+            offset: self.offset(),
             emit: self.u64(16),
         }
+    }
+
+    /// Its offset alone: what is looked at of every record.
+    #[inline]
+    pub fn offset(&self) -> u64 {
+        self.u64(8)
     }
 
     /// Event time, microseconds since the Unix epoch.

@@ -18,6 +18,17 @@ const ROUTE: u8 = 4;
 const RETRY: u8 = 5;
 const DEAD_LETTER: u8 = 6;
 
+/// The actions in words, by their codes.
+const WORDS: [&str; DEAD_LETTER as usize + 1] = [
+    "pass",
+    "drop",
+    "replace",
+    "split",
+    "route",
+    "retry",
+    "dead-letter",
+];
+
 /// Why bytes are not the outcomes of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -206,10 +217,7 @@ impl<'a> OutcomesView<'a> {
         records: usize,
         outputs: u16,
     ) -> Result<OutcomesView<'a>, OutcomesError> {
-        let view = match bytes.first_chunk::<4>() {
-            Some(magic) if *magic == version1::OUTCOMES_MAGIC => OutcomesView::frame1(bytes)?,
-            _ => OutcomesView::frame(bytes)?,
-        };
+        let view = OutcomesView::of(bytes)?;
         if view.actions.len() != records {
             return Err(OutcomesError::Count {
                 records,
@@ -218,6 +226,22 @@ impl<'a> OutcomesView<'a> {
         }
         view.check(outputs)?;
         Ok(view)
+    }
+
+    /// What an answer says of one of its records, in a word: none if it has no such record. Only the table is looked at:
+    /// for an answer that was checked.
+    pub fn word(bytes: &'a [u8], record: usize) -> Option<&'static str> {
+        let view = OutcomesView::of(bytes).ok()?;
+        let code = view.actions.get(record)?;
+        WORDS.get(usize::from(*code)).copied()
+    }
+
+    /// An answer whose parts lie within it.
+    fn of(bytes: &'a [u8]) -> Result<OutcomesView<'a>, OutcomesError> {
+        match bytes.first_chunk::<4>() {
+            Some(magic) if *magic == version1::OUTCOMES_MAGIC => OutcomesView::frame1(bytes),
+            _ => OutcomesView::frame(bytes),
+        }
     }
 
     fn frame(bytes: &'a [u8]) -> Result<OutcomesView<'a>, OutcomesError> {

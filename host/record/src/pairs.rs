@@ -45,6 +45,12 @@ impl<'a> Pairs<'a> {
         self.filter(|pair| pair.name == name).last()
     }
 
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
     /// The block as it lies in the arena.
     #[inline]
     pub fn as_bytes(&self) -> &'a [u8] {

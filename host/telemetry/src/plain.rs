@@ -32,7 +32,9 @@ pub fn plain(text: &str, limit: usize) -> Cow<'_, str> {
 /// Whether a text can be shown as it is: it has no control characters, no line ends and nothing that reverses or hides
 /// text.
 pub fn is_plain(text: &str) -> bool {
-    !text.chars().any(disturbs)
+    // Most texts are of what a typewriter had.
+    let typed = |byte: &u8| (0x20..0x7f).contains(byte);
+    text.as_bytes().iter().all(typed) || !text.chars().any(disturbs)
 }
 
 fn disturbs(character: char) -> bool {

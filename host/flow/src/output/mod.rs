@@ -22,7 +22,7 @@ use crate::hearing::{At, Hearing};
 use crate::pulse::Pulse;
 use crate::refused::Refused;
 use crate::topology::Topology;
-use crate::traced::Traces;
+use crate::traced::{LastSeries, Traces};
 
 /// Output that waits for a cut, bytes; more forces one.
 const MAX_PENDING: usize = 8 << 20;
@@ -99,6 +99,8 @@ impl Output {
         let called = batch.get(0).map(|first| first.id().source);
         let called = called.and_then(|source| topology.callers_of(source));
         let answers = called.filter(|_| self.hearing.answers(sink));
+        let has_headers = self.sinks[sink].has_headers();
+        let mut before = LastSeries::default();
         for record in batch.records() {
             if let Some(reason) = self.refused.meet(sink, record.id()) {
                 let death = Death {
@@ -118,8 +120,10 @@ impl Output {
                 let answer = self.hearing.brought(&record, sink);
                 callers.brings(record.id().into(), answer);
             }
-            let has_headers = self.sinks[sink].has_headers();
-            let sending = (self.traces).sends(sink, answers.is_some(), has_headers, &record);
+            let traced = self.traces.of_next(&record, &mut before);
+            let sending = traced.and_then(|traced| {
+                (self.traces).sends(&traced, sink, answers.is_some(), has_headers, &record)
+            });
             let result = match sending {
                 None => self.sinks[sink].write(record.public()),
                 Some((span, named)) => {

@@ -149,10 +149,6 @@ impl Task {
         let mut traced = output.traces.of_batch(batch);
         traced.retain(|(index, _)| *index < answered.tried);
         if !traced.is_empty() {
-            let outcomes: Vec<_> = answered
-                .verdicts(answered.tried)
-                .map(|of| of.name())
-                .collect();
             let batched = Batched {
                 stage,
                 batch,
@@ -162,7 +158,7 @@ impl Task {
                 began,
                 ended: Instant::now(),
             };
-            (output.traces).operated(&batched, |index| outcomes.get(index).unwrap_or(&"failed"));
+            (output.traces).operated(&batched, |index| answered.word(index));
         }
         Some(answered)
     }
@@ -341,24 +337,6 @@ enum Verdict<'a> {
     BadAnswer(String),
 }
 
-impl Verdict<'_> {
-    /// What it is, in a word.
-    fn name(&self) -> &'static str {
-        match self {
-            Verdict::Outcome(outcome) => match outcome {
-                Outcome::Pass => "pass",
-                Outcome::Drop => "drop",
-                Outcome::Replace(_) => "replace",
-                Outcome::Split(_) => "split",
-                Outcome::Route(_) => "route",
-                Outcome::Retry { .. } => "retry",
-                Outcome::DeadLetter { .. } => "dead-letter",
-            },
-            Verdict::Poison { .. } | Verdict::BadAnswer(_) => "failed",
-        }
-    }
-}
-
 /// How many records an operator has been given, if not all.
 fn tried(processed: &[Processed]) -> Option<usize> {
     let untried = processed.iter().filter_map(|part| match part {
@@ -421,6 +399,23 @@ impl Answered {
                 .is_ok_and(|outcomes| outcomes.all_pass()),
             _ => false,
         }
+    }
+
+    /// What it says of a record, in a word.
+    fn word(&self, record: usize) -> &'static str {
+        let said = self.processed.iter().find_map(|part| match part {
+            Processed::Answer {
+                first,
+                count,
+                outcomes,
+                ..
+            } => {
+                let index = record.checked_sub(*first).filter(|index| index < count)?;
+                OutcomesView::word(outcomes, index)
+            }
+            _ => None,
+        });
+        said.unwrap_or("failed")
     }
 
     /// One for each record, made when it is asked for: the pieces of all splits together are far more than the answer.

@@ -7,7 +7,8 @@ use tidegate_telemetry::trace::{
     MOST_LINKS, Span, SpanKind, TRACEPARENT, TraceContext, TraceId, names,
 };
 
-use super::{Traces, state};
+use super::named::place;
+use super::{Traced, Traces, state};
 
 /// Traced records that have left the pipeline since a cut.
 #[derive(Debug, Default)]
@@ -26,26 +27,26 @@ impl Finished {
 }
 
 impl Traces {
-    /// A record goes to a sink: its span, and, where the sink has headers and it can be, the record with the header that
+    /// A record that is traced goes to a sink: its span, and, where the sink has headers and it can be, the record with the header that
     /// names that span.
     pub(crate) fn sends(
         &self,
+        traced: &Traced,
         sink: usize,
         answers: bool,
         has_headers: bool,
         record: &RecordView<'_>,
     ) -> Option<(Span, Option<Batch>)> {
-        let traced = self.of(record)?;
         let context = self.tracer.begin(Some(&traced.context()))?;
-        let name = &self.topology.sinks[sink];
-        let (kind, what) = match answers {
-            true => (SpanKind::Internal, "answer"),
-            false => (SpanKind::Producer, "send"),
+        let named = &self.named.sinks[sink];
+        let (kind, what, name) = match answers {
+            true => (SpanKind::Internal, "answer", &named.answer),
+            false => (SpanKind::Producer, "send", &named.send),
         };
-        let mut span = Span::new(context, Some(traced.entry), kind, format!("{what} {name}"))
+        let mut span = Span::untimed(context, Some(traced.entry), kind, name.clone())
             .with(names::MESSAGING_OPERATION, what)
-            .with(names::SINK, name.clone())
-            .with(names::RECORD, record.id().to_string());
+            .with(names::SINK, named.name.clone())
+            .with(names::RECORD, place(record.id()));
         span.state = state(record);
         let named = has_headers.then(|| renamed(record, &context.traceparent()));
         Some((span, named.flatten()))
@@ -84,7 +85,7 @@ impl Traces {
         .with(names::STAGE, stage.to_owned())
         .with(names::ATTEMPT, attempts)
         .with(names::ERROR_TYPE, what)
-        .with(names::RECORD, record.id().to_string());
+        .with(names::RECORD, place(record.id()));
         span.state = state(record);
         span.fail(what);
         self.finished.add(span.context);

@@ -7,15 +7,17 @@
 
 mod ended;
 mod model;
+mod named;
 mod stages;
 
 use std::sync::Arc;
 
 use tidegate_record::{Batch, Origin, Pairs, RecordId, RecordView};
 use tidegate_telemetry::trace::{
-    Digest, SpanId, TRACEPARENT, TRACESTATE, TraceContext, TraceId, Tracer, trace_state,
+    Digest, Sampler, SpanId, TRACEPARENT, TRACESTATE, TraceContext, TraceId, Tracer, trace_state,
 };
 
+use self::named::Named;
 use crate::topology::{Positions, Topology};
 
 pub(crate) use self::ended::{Cut, Finished};
@@ -69,12 +71,17 @@ fn series(source: Digest, id: RecordId) -> Digest {
         .with(u64::from(id.origin == Origin::Timer))
 }
 
+/// The partition of the record that was looked at last, and its series: the next is mostly of the same.
+#[derive(Default)]
+pub(crate) struct LastSeries(Option<(u16, u32, Origin, Digest)>);
+
 /// Whoever makes spans of what a worker does.
 pub(crate) struct Traces {
     tracer: Tracer,
     topology: Arc<Topology>,
     /// One for each source of this pipeline and what it reads.
     sources: Vec<Digest>,
+    named: Named,
     /// Those that are finished since the last cut.
     finished: Finished,
 }
@@ -99,6 +106,7 @@ impl Traces {
         };
         Traces {
             sources: topology.sources.iter().map(of).collect(),
+            named: Named::new(&topology),
             finished: Finished::default(),
             tracer,
             topology,
@@ -107,8 +115,31 @@ impl Traces {
 
     /// The trace of a record, if it is recorded.
     pub(crate) fn of(&self, record: &RecordView<'_>) -> Option<Traced> {
-        self.tracer.is_on().then_some(())?;
-        self.in_series(self.series(record.id())?, record)
+        let sampler = self.tracer.sampler()?;
+        self.in_series(sampler, self.series(record.id())?, record)
+    }
+
+    /// The same of one of many records, one after another.
+    #[inline]
+    pub(crate) fn of_next(
+        &self,
+        record: &RecordView<'_>,
+        before: &mut LastSeries,
+    ) -> Option<Traced> {
+        let sampler = self.tracer.sampler()?;
+        let id = record.id();
+        let of = (id.source, id.partition, id.origin);
+        let series = match before.0 {
+            Some((source, partition, origin, series)) if (source, partition, origin) == of => {
+                series
+            }
+            _ => {
+                let series = self.series(id)?;
+                before.0 = Some((id.source, id.partition, id.origin, series));
+                series
+            }
+        };
+        self.in_series(sampler, series, record)
     }
 
     fn series(&self, id: RecordId) -> Option<Digest> {
@@ -118,37 +149,50 @@ impl Traces {
 
     /// Those records of a batch, from one partition, that are traced, with their places in it.
     pub(crate) fn of_batch(&self, batch: &Batch) -> Vec<(usize, Traced)> {
+        let Some(sampler) = self.tracer.sampler() else {
+            return Vec::new();
+        };
         let view = batch.view();
-        let first = view.get(0).filter(|_| self.tracer.is_on());
-        let Some(id) = first.map(|first| first.id()) else {
+        let first = view.get(0).and_then(|first| self.series(first.id()));
+        let Some(series) = first else {
             return Vec::new();
         };
-        let Some(series) = self.series(id) else {
-            return Vec::new();
-        };
-        let records = view.records().enumerate();
-        records
-            .filter_map(|(index, record)| Some((index, self.in_series(series, &record)?)))
-            .collect()
+        let mut traced = Vec::new();
+        for (index, record) in view.records().enumerate() {
+            if let Some(one) = self.in_series(sampler, series, &record) {
+                traced.push((index, one));
+            }
+        }
+        traced
     }
 
+    /// Most records have no headers and are not recorded: that is seen from their offset alone.
     #[inline]
-    fn in_series(&self, series: Digest, record: &RecordView<'_>) -> Option<Traced> {
-        let sampler = self.tracer.sampler()?;
-        let headers = record.headers();
-        let came = match headers.as_bytes().is_empty() {
-            true => None,
-            false => came_with(headers),
-        };
-        let offset = record.id().offset;
+    fn in_series(
+        &self,
+        sampler: &Sampler,
+        series: Digest,
+        record: &RecordView<'_>,
+    ) -> Option<Traced> {
+        if !record.headers().is_empty() {
+            return self.with_headers(sampler, series, record);
+        }
+        let trace = sampler.takes_of(series, record.offset())?;
+        self.traced(series, trace, None, record)
+    }
+
+    fn with_headers(
+        &self,
+        sampler: &Sampler,
+        series: Digest,
+        record: &RecordView<'_>,
+    ) -> Option<Traced> {
+        let came = came_with(record.headers());
         let trace = match &came {
             Some(came) => sampler.follows(came).then_some(came.trace),
-            None => {
-                let trace = series.trace_at(offset);
-                sampler.takes(trace).then_some(trace)
-            }
+            None => sampler.takes_of(series, record.offset()),
         };
-        self.traced(series, trace?, came, record.id())
+        self.traced(series, trace?, came, record)
     }
 
     #[cold]
@@ -157,8 +201,9 @@ impl Traces {
         series: Digest,
         trace: TraceId,
         came: Option<TraceContext>,
-        id: RecordId,
+        record: &RecordView<'_>,
     ) -> Option<Traced> {
+        let id = record.id();
         let came = came.map(|came| came.span);
         let called = self.topology.sources.get(usize::from(id.source))?.called;
         let traced = Traced {

@@ -6,6 +6,7 @@ use tidegate_contract::{Answer, Made, ModelError};
 use tidegate_record::RecordId;
 use tidegate_telemetry::trace::{Span, SpanId, SpanKind, TraceId, Value, names};
 
+use super::named::place;
 use super::{Of, Traced, Traces, state};
 use crate::asked;
 use crate::entry::Entry;
@@ -64,15 +65,15 @@ impl Traces {
         let Some(span) = self.span_of(&traced, id, of.stage, of.entry.attempt) else {
             return;
         };
-        let stage = &self.topology.stages[of.stage].name;
+        let stage = &self.named.stages[of.stage].name;
         let name = format!("{operation} {}", chosen.name);
-        let mut span = Span::new(traced.span(span), Some(traced.entry), kind, name)
+        let mut span = Span::untimed(traced.span(span), Some(traced.entry), kind, name)
             .with(names::GEN_AI_OPERATION, operation)
             .with(names::GEN_AI_PROVIDER, provider)
             .with(names::GEN_AI_REQUEST_MODEL, chosen.name.to_owned())
             .with(names::STAGE, stage.clone())
             .with(names::ATTEMPT, of.entry.attempt + 1)
-            .with(names::RECORD, id.to_string());
+            .with(names::RECORD, place(id));
         if let Some(parameters) = asked::parameters(of.kind, wants.as_deref()) {
             span.set(names::GEN_AI_REQUEST_MAX_TOKENS, parameters.max_tokens);
             let seed = asked::seed(of.kind, wants.as_deref(), id);
@@ -130,7 +131,7 @@ impl Traces {
             }
             if let Some(context) = self.tracer.begin(Some(&span.context)) {
                 let parent = Some(span.context.span);
-                let part = Span::new(context, parent, SpanKind::Internal, name);
+                let part = Span::untimed(context, parent, SpanKind::Internal, name);
                 self.tracer.record(part.lasting(from, until));
             }
             from = until;

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use tidegate_contract::OperatorVersion;
 use tidegate_record::Batch;
-use tidegate_telemetry::trace::{Span, SpanKind, names};
+use tidegate_telemetry::trace::{Span, SpanKind, Text, names};
 
+use super::named::place;
 use super::{Traced, Traces, state};
 
 /// Traced records of a batch that was read.
@@ -30,29 +31,28 @@ impl Traces {
     pub(crate) fn received(&self, batch: &Batch) -> Received {
         let view = batch.view();
         let first = view.get(0).filter(|_| self.tracer.is_on());
-        let source = first.and_then(|first| {
-            let source = self.topology.sources.get(usize::from(first.id().source));
-            source.filter(|source| !source.called)
+        let named = first.and_then(|first| {
+            let source = usize::from(first.id().source);
+            let called = self.topology.sources.get(source)?.called;
+            self.named.sources.get(source).filter(|_| !called)
         });
-        let Some(source) = source else {
+        let Some(named) = named else {
             return Received { spans: Vec::new() };
         };
-        let topic = source.identities.first();
-        let topic = topic.and_then(|identity| identity.strip_prefix("kafka topic "));
         let span = |(index, traced): (usize, Traced)| {
             let record = view.get(index)?;
             let id = record.id();
-            let name = format!("receive {}", topic.unwrap_or(&source.name));
-            let mut span = Span::new(traced.context(), traced.came, SpanKind::Consumer, name)
+            let (context, kind) = (traced.context(), SpanKind::Consumer);
+            let mut span = Span::untimed(context, traced.came, kind, named.receive.clone())
                 .with(names::MESSAGING_OPERATION, "receive")
-                .with(names::SOURCE, source.name.clone())
+                .with(names::SOURCE, named.name.clone())
                 .with(names::MESSAGING_PARTITION, id.partition.to_string())
                 .with(names::MESSAGING_BATCH, view.len())
-                .with(names::RECORD, id.to_string());
-            match topic {
+                .with(names::RECORD, place(id));
+            match &named.topic {
                 Some(topic) => {
                     span.set(names::MESSAGING_SYSTEM, "kafka");
-                    span.set(names::MESSAGING_DESTINATION, topic.to_owned());
+                    span.set(names::MESSAGING_DESTINATION, topic.clone());
                     span.set(names::MESSAGING_OFFSET, id.offset);
                 }
                 None => span.set(names::MESSAGING_SYSTEM, "tidegate"),
@@ -77,7 +77,9 @@ impl Traces {
     /// An operator has answered for a batch: a span for each record of it that is traced, in the record's own trace. The
     /// first has links to the others, and these to it, so that whoever looks at one finds the batch.
     pub(crate) fn operated(&self, of: &Batched<'_>, outcome: impl Fn(usize) -> &'static str) {
-        let stage = &self.topology.stages[of.stage].name;
+        let named = &self.named.stages[of.stage];
+        let component = Text::name(&of.version.digest);
+        let revision = Text::name(&of.version.revision.digest);
         let view = of.batch.view();
         let mut first: Option<Span> = None;
         for (index, traced) in of.traced {
@@ -87,16 +89,16 @@ impl Traces {
             let Some(context) = self.tracer.begin(Some(&traced.context())) else {
                 return;
             };
-            let name = format!("process {stage}");
-            let mut span = Span::new(context, Some(traced.entry), SpanKind::Internal, name)
+            let (kind, name) = (SpanKind::Internal, named.process.clone());
+            let mut span = Span::untimed(context, Some(traced.entry), kind, name)
                 .lasting(of.began, of.ended)
-                .with(names::STAGE, stage.clone())
-                .with(names::COMPONENT, of.version.digest.clone())
-                .with(names::REVISION, of.version.revision.digest.clone())
+                .with(names::STAGE, named.name.clone())
+                .with(names::COMPONENT, component.clone())
+                .with(names::REVISION, revision.clone())
                 .with(names::BATCH_RECORDS, of.batch.len())
                 .with(names::BATCH_TRACED, of.traced.len())
                 .with(names::ATTEMPT, of.attempt)
-                .with(names::RECORD, record.id().to_string());
+                .with(names::RECORD, place(record.id()));
             let outcome = outcome(*index);
             span.set(names::OUTCOME, outcome);
             if outcome == "failed" {

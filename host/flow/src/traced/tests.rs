@@ -73,9 +73,11 @@ fn a_record_has_the_same_trace_whoever_reads_it_again() {
     let traced = first.of_batch(&records);
     assert_eq!(traced, second.of_batch(&records));
     assert!((50..150).contains(&traced.len()), "{}", traced.len());
+    let mut before = LastSeries::default();
     for (index, one) in traced {
         let record = records.view().get(index).unwrap();
         assert_eq!(first.of(&record), Some(one));
+        assert_eq!(first.of_next(&record, &mut before), Some(one));
         assert_eq!(one.came, None);
     }
     // Another pipeline that reads it in the same trace has a span of its own.
@@ -145,10 +147,11 @@ fn whoever_reads_a_sink_is_told_the_span_that_wrote_it_and_nothing_else_is_chang
     let headers = [("traceparent", Some(CAME.as_bytes())), kept];
     let records = batch(0, 7..8, &headers);
     let record = records.view().get(0).unwrap();
+    let one = traces.of(&record).unwrap();
     let received = traces.received(&records);
     let mut traces = traces;
     traces.took(received, std::time::Instant::now());
-    let (span, named) = traces.sends(0, false, true, &record).unwrap();
+    let (span, named) = traces.sends(&one, 0, false, true, &record).unwrap();
     let named = named.unwrap();
     let sent = named.view().get(0).unwrap();
     let header = sent.headers().last("traceparent").unwrap();
@@ -162,7 +165,13 @@ fn whoever_reads_a_sink_is_told_the_span_that_wrote_it_and_nothing_else_is_chang
     assert_eq!(sent.headers().last("kept").unwrap().value, kept.1);
     traces.sent(span, std::time::Instant::now(), true);
     // One without headers is given the record itself.
-    assert!(traces.sends(0, false, false, &record).unwrap().1.is_none());
+    assert!(
+        traces
+            .sends(&one, 0, false, false, &record)
+            .unwrap()
+            .1
+            .is_none()
+    );
     let spans = spans(&queue);
     assert_eq!(
         (spans[0].kind, spans[1].kind),
@@ -178,7 +187,8 @@ fn a_cut_is_linked_to_a_bounded_number_of_what_it_ends() {
     let (mut traces, queue) = traces(1.0);
     let records = batch(0, 0..200, &[]);
     for record in records.view().records() {
-        let (span, _) = traces.sends(0, false, false, &record).unwrap();
+        let one = traces.of(&record).unwrap();
+        let (span, _) = traces.sends(&one, 0, false, false, &record).unwrap();
         traces.sent(span, std::time::Instant::now(), true);
     }
     let cut = Cut {

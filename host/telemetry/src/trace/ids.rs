@@ -16,6 +16,7 @@ impl Default for Digest {
     }
 }
 
+#[inline]
 fn spread(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -44,12 +45,17 @@ impl Digest {
         Digest(first, second.wrapping_add(first))
     }
 
-    /// The trace of one of a series, by its place. It is asked for each record: of a trace that is not recorded it costs
-    /// half of one step.
-    #[inline]
+    /// The trace of one of a series, by its place.
     pub fn trace_at(self, place: u64) -> TraceId {
-        let low = spread(self.1 ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let low = self.low_at(place);
         TraceId::of(u128::from(spread(self.0 ^ low)) << 64 | u128::from(low))
+    }
+
+    /// The lower half of that trace, by which a sampler takes it or does not. It is asked for each record, the other half
+    /// only of those that are recorded.
+    #[inline]
+    pub(crate) fn low_at(self, place: u64) -> u64 {
+        spread(self.1 ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     /// The trace of what it is of.

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use super::clock::nanoseconds;
 use super::context::TraceContext;
-use super::span::{Span, Value, nanoseconds};
+use super::span::{Span, Value};
 use super::tracer::Tracer;
 
 /// A span that has begun. A copy is the same; it ends when the last one is dropped.

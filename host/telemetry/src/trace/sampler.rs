@@ -1,6 +1,7 @@
 //! Which traces are recorded.
 
 use super::context::{TraceContext, TraceId};
+use super::ids::Digest;
 
 /// The random part of a trace id has so many values.
 const RANDOM: u64 = 1 << 56;
@@ -29,6 +30,13 @@ impl Sampler {
         trace.randomness() >= self.threshold
     }
 
+    /// The trace of one of a series, by its place, if it is recorded.
+    #[inline]
+    pub fn takes_of(&self, series: Digest, place: u64) -> Option<TraceId> {
+        let randomness = series.low_at(place) & (RANDOM - 1);
+        (randomness >= self.threshold).then(|| series.trace_at(place))
+    }
+
     /// Whether what comes with this context is recorded.
     #[inline]
     pub fn follows(&self, parent: &TraceContext) -> bool {
@@ -52,6 +60,9 @@ mod tests {
         ] {
             let sampler = Sampler::new(part);
             let taken = traces().filter(|trace| sampler.takes(*trace)).count();
+            let series = Digest::of(&["a"]);
+            let of_series = (0..100_000u64).filter_map(|number| sampler.takes_of(series, number));
+            assert!(of_series.eq(traces().filter(|trace| sampler.takes(*trace))));
             assert!((least..=most).contains(&taken), "{part}: {taken}");
         }
         // A larger part has all of a smaller one.

@@ -1,21 +1,20 @@
 //! Spans: plain values, bounded in everything.
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
+use super::clock::{at, nanoseconds};
 use super::context::{SpanId, TraceContext};
-use crate::plain::{is_plain, plain};
+use super::text::{LONGEST_TEXT, Text};
+use crate::plain::plain;
 
 /// Most attributes of a span; more are left out.
 const MOST_ATTRIBUTES: usize = 32;
 /// Most links of a span; more are counted.
 pub const MOST_LINKS: usize = 128;
-/// Most bytes of a text in a span.
-const LONGEST_TEXT: usize = 256;
 /// Most texts of one attribute.
 const MOST_TEXTS: usize = 16;
+/// Attributes that most spans have room for without growing.
+const USUAL_ATTRIBUTES: usize = 12;
 
 /// On which side of what it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,9 +35,9 @@ pub enum SpanKind {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A text.
-    Text(Cow<'static, str>),
+    Text(Text),
     /// Several.
-    Texts(Vec<Cow<'static, str>>),
+    Texts(Vec<Text>),
     /// A whole number.
     Number(i64),
     /// Yes or no.
@@ -54,6 +53,12 @@ impl From<&'static str> for Value {
 impl From<String> for Value {
     fn from(text: String) -> Value {
         Value::Text(text.into())
+    }
+}
+
+impl From<Text> for Value {
+    fn from(text: Text) -> Value {
+        Value::Text(text)
     }
 }
 
@@ -79,20 +84,13 @@ impl Value {
     /// No longer than a span may hold.
     fn bounded(self) -> Value {
         match self {
-            Value::Text(text) => Value::Text(short(text)),
+            Value::Text(text) => Value::Text(text.bounded()),
             Value::Texts(mut texts) => {
                 texts.truncate(MOST_TEXTS);
-                Value::Texts(texts.into_iter().map(short).collect())
+                Value::Texts(texts.into_iter().map(Text::bounded).collect())
             }
             other => other,
         }
-    }
-}
-
-fn short(text: Cow<'static, str>) -> Cow<'static, str> {
-    match text.len() <= LONGEST_TEXT && is_plain(&text) {
-        true => text,
-        false => Cow::Owned(plain(&text, LONGEST_TEXT).into_owned()),
     }
 }
 
@@ -105,7 +103,7 @@ pub struct Span {
     pub parent: Option<SpanId>,
     /// What other tracing systems keep with the trace: checked, or empty.
     pub state: String,
-    name: String,
+    name: Text,
     /// On which side of what it was made.
     pub kind: SpanKind,
     /// Nanoseconds since the Unix epoch.
@@ -124,18 +122,32 @@ impl Span {
         context: TraceContext,
         parent: Option<SpanId>,
         kind: SpanKind,
-        name: impl Into<String>,
+        name: impl Into<Text>,
     ) -> Span {
         let now = nanoseconds(SystemTime::now());
+        Span {
+            start: now,
+            end: now,
+            ..Span::untimed(context, parent, kind, name)
+        }
+    }
+
+    /// The same without a time: for one whose time is told with [`Span::lasting`] before it goes anywhere.
+    pub fn untimed(
+        context: TraceContext,
+        parent: Option<SpanId>,
+        kind: SpanKind,
+        name: impl Into<Text>,
+    ) -> Span {
         Span {
             context,
             parent,
             state: String::new(),
-            name: short(Cow::Owned(name.into())).into_owned(),
+            name: name.into().bounded(),
             kind,
-            start: now,
-            end: now,
-            attributes: Vec::new(),
+            start: 0,
+            end: 0,
+            attributes: Vec::with_capacity(USUAL_ATTRIBUTES),
             links: Vec::new(),
             links_left_out: 0,
             error: None,
@@ -169,7 +181,7 @@ impl Span {
 
     /// Gives it another name.
     pub fn rename(&mut self, name: String) {
-        self.name = short(Cow::Owned(name)).into_owned();
+        self.name = Text::from(name).bounded();
     }
 
     /// Links it to another span.
@@ -212,38 +224,10 @@ impl Span {
     }
 }
 
-/// What instants are told from, and the system's time at it in nanoseconds since the Unix epoch; 0 if not known yet.
-static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
-static TIME_AT_BASE: AtomicU64 = AtomicU64::new(0);
-/// The system's clock is set anew if it is so far from where it was, nanoseconds.
-const SET_ANEW: u64 = 1_000_000_000;
-
-/// An instant as nanoseconds since the Unix epoch: the same whenever it is told, unless the system's clock is set meanwhile,
-/// so that what is within a span stays within.
-pub fn at(instant: Instant) -> u64 {
-    let base = *BASE;
-    let elapsed = u64::try_from(base.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let now = nanoseconds(SystemTime::now()).saturating_sub(elapsed);
-    let mut time_at_base = TIME_AT_BASE.load(Ordering::Relaxed);
-    if time_at_base.abs_diff(now) > SET_ANEW {
-        TIME_AT_BASE.store(now, Ordering::Relaxed);
-        time_at_base = now;
-    }
-    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    match instant.checked_duration_since(base) {
-        Some(later) => time_at_base.saturating_add(nanoseconds(later)),
-        None => time_at_base.saturating_sub(nanoseconds(base.duration_since(instant))),
-    }
-}
-
-/// A time as nanoseconds since the Unix epoch.
-pub fn nanoseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::trace::Digest;
 
@@ -283,17 +267,6 @@ mod tests {
         let (links, left_out) = span.links();
         assert_eq!((links.len(), left_out), (128, 1000 - 128 + 3));
         assert!(span.error().is_some_and(|error| error.len() <= 512));
-    }
-
-    #[test]
-    fn an_instant_is_the_same_time_whenever_it_is_told() {
-        let instant = Instant::now();
-        let told = at(instant);
-        assert!((0..100).all(|_| at(instant) == told));
-        let system = nanoseconds(SystemTime::now());
-        assert!(system.abs_diff(at(Instant::now())) < 2 * SET_ANEW);
-        let earlier = instant.checked_sub(Duration::from_millis(5)).unwrap();
-        assert_eq!(at(earlier) + 5_000_000, told);
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn systemd_is_told_that_it_runs_that_it_is_not_hung_and_that_it_ends() {
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "300000");
     let mut running = tidegate_tests::Running::spawn(command);
-    let mut told = |fact: &str| {
+    let told = |fact: &str| {
         let mut bytes = [0; 4096];
         loop {
             let length = socket.recv(&mut bytes).expect(fact);

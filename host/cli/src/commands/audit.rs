@@ -1,9 +1,10 @@
 //! `tidegate audit`: whether a chain is whole, and what its lines say.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::Subcommand;
 use serde_json::{Value, json};
 use tidegate_state::StateDirectory;
 use tidegate_state::audit::{AuditFlaw, files, opened, verify as verify_chain};
@@ -14,8 +15,53 @@ use crate::exit::Failure;
 /// Longest line that is read.
 const LONGEST_LINE: u64 = 64 << 20;
 
+/// What is done with an audit.
+#[derive(Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Check that no line of an audit was altered, taken away, doubled, moved or put in.
+    #[command(after_help = "Examples:\n  \
+        tidegate audit verify audit/audit.jsonl\n  \
+        tidegate audit verify audit/audit.jsonl --head 5f0c...")]
+    Verify {
+        /// Its first file.
+        path: PathBuf,
+        /// A hash that was noted before, of any line: nothing up to that one may be missing at the end.
+        #[arg(long)]
+        head: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the lines.
+    #[command(
+        after_help = "Example:\n  tidegate audit show --decrypt --state state audit/audit.jsonl"
+    )]
+    Show {
+        /// Its first file.
+        path: PathBuf,
+        /// With what was asked and answered, opened with the key of the state.
+        #[arg(long)]
+        decrypt: bool,
+        /// The state directory of the pipeline; TIDEGATE_STATE_KEY goes before the key in it.
+        #[arg(long, value_name = "DIRECTORY")]
+        state: Option<PathBuf>,
+    },
+}
+
+/// Does what is said.
+pub(crate) fn audit(command: &AuditCommand) -> Result<(), Failure> {
+    match command {
+        AuditCommand::Verify { path, head, json } => verify(path, head.as_deref(), *json),
+        AuditCommand::Show {
+            path,
+            decrypt,
+            state,
+        } => show(path, *decrypt, state.as_deref()),
+    }
+}
+
 /// Reads a chain from its first line to its last; exit code 1 if it is not as it was written.
-pub(crate) fn verify(path: &Path, head: Option<&str>, as_json: bool) -> Result<(), Failure> {
+fn verify(path: &Path, head: Option<&str>, as_json: bool) -> Result<(), Failure> {
     let is_hash = |head: &str| head.len() == 64 && head.bytes().all(|b| b.is_ascii_hexdigit());
     if let Some(head) = head.filter(|head| !is_hash(head)) {
         return Err(Failure::usage(format_args!(
@@ -58,7 +104,7 @@ pub(crate) fn verify(path: &Path, head: Option<&str>, as_json: bool) -> Result<(
 }
 
 /// Prints the lines; with the content opened where a state directory has the key.
-pub(crate) fn show(path: &Path, decrypt: bool, state: Option<&Path>) -> Result<(), Failure> {
+fn show(path: &Path, decrypt: bool, state: Option<&Path>) -> Result<(), Failure> {
     let key = match (decrypt, state) {
         (false, _) => None,
         (true, Some(state)) => Some(StateDirectory::key_of(state).map_err(Failure::usage)?),

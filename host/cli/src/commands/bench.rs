@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::{ArgGroup, Args};
 use tidegate_operator::EngineOptions;
 use tidegate_trial::{BenchError, BenchOptions, Lines, bench, filled_records};
 
+use super::numbers::{bench_batch, seconds};
 use super::{print, without_slot};
 use crate::exit::{Failure, tell, with_causes};
 use crate::{component, wire};
@@ -16,36 +18,58 @@ const CLOCK: i64 = 1_700_000_000_000_000;
 /// Longest file of a configuration, in bytes.
 const CONFIG_BYTES: u64 = 4 << 20;
 
-/// What is measured.
-pub(crate) struct Bench<'a> {
-    pub(crate) component: &'a Path,
-    pub(crate) records: &'a Path,
-    pub(crate) lines: Lines,
-    /// JSON, or a file that has it.
-    pub(crate) config: &'a str,
+/// Measure what an operator costs: time for a record, start, memory, and how much of it is the border's.
+#[derive(Args)]
+#[command(group(ArgGroup::new("on").required(true).args(["records", "lines"])), after_help = "Examples:\n  \
+    tidegate bench redact.wasm --records samples.jsonl\n  \
+    tidegate bench redact.wasm --lines tickets.jsonl --config '{\"longest\": 80}' --json\n\n\
+    Beside it runs an operator that reads the same and lets everything pass. Rounds of both take turns; the median and\n\
+    the fastest are shown.")]
+pub(crate) struct Arguments {
+    /// The component, or a core module that carries its component type.
+    component: PathBuf,
+    /// A file of records: JSON lines with key, value, headers, attributes and event-time.
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
+    /// A file of which each line is the value of a record.
+    #[arg(long, value_name = "FILE")]
+    lines: Option<PathBuf>,
+    /// The configuration: JSON, or a file that has it.
+    #[arg(long, default_value = "{}")]
+    config: String,
     /// Records of a batch.
-    pub(crate) batch: usize,
-    pub(crate) seconds: f64,
-    pub(crate) json: bool,
+    #[arg(long, default_value_t = tidegate_trial::BATCH, value_parser = bench_batch)]
+    batch: usize,
+    /// About how long is measured.
+    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
+    seconds: f64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Measures an operator beside one that lets everything pass.
-pub(crate) fn measure(wanted: &Bench<'_>) -> Result<(), Failure> {
-    let label = wanted.component.display().to_string();
-    let bytes =
-        component::read(wanted.component).map_err(|error| Failure::usage(with_causes(&error)))?;
-    let (batches, read) = filled_records(wanted.records, wanted.lines, wanted.batch, CLOCK)
-        .map_err(Failure::usage)?;
+pub(crate) fn measure(arguments: &Arguments) -> Result<(), Failure> {
+    let label = arguments.component.display().to_string();
+    let bytes = component::read(&arguments.component)
+        .map_err(|error| Failure::usage(with_causes(&error)))?;
+    // One of both is there.
+    let (file, lines) = match (&arguments.lines, &arguments.records) {
+        (Some(lines), _) => (lines.as_path(), Lines::Values),
+        (None, records) => (records.as_deref().unwrap_or(Path::new("")), Lines::Records),
+    };
+    let (batches, read) =
+        filled_records(file, lines, arguments.batch, CLOCK).map_err(Failure::usage)?;
     let all: usize = batches.iter().map(|batch| batch.len()).sum();
     if all > read {
         tell(format_args!(
             "records read: {read}, fewer than a batch of {}: they come again until there are {all}\n",
-            wanted.batch
+            arguments.batch
         ));
     }
     let options = BenchOptions {
-        config: config(wanted.config)?,
-        time: Duration::from_secs_f64(wanted.seconds),
+        config: config(&arguments.config)?,
+        time: Duration::from_secs_f64(arguments.seconds),
         engine: EngineOptions {
             instances: 8,
             ..wire::Compiled::User.options()?
@@ -56,7 +80,7 @@ pub(crate) fn measure(wanted: &Bench<'_>) -> Result<(), Failure> {
         BenchError::Operator(error) => without_slot(error),
         other => other.into(),
     })?;
-    match wanted.json {
+    match arguments.json {
         true => print(&format!("{:#}\n", measured.to_json())),
         false => print(&format!("{measured}\n")),
     }

@@ -1,9 +1,10 @@
 //! `tidegate check`.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use serde_json::{Value, json};
 use tidegate_contract::Slot as _;
 use tidegate_control::config::{Mistake, Pipeline, StageKind, guarantee};
@@ -19,10 +20,26 @@ use crate::{collectors, models, opening, wire};
 /// How long brokers have to answer.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Read a pipeline file, report every mistake in it, and say what it guarantees.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  tidegate check pipeline.toml\n  tidegate check --connect pipeline.toml"
+)]
+pub(crate) struct Arguments {
+    /// The pipeline file.
+    pipeline: PathBuf,
+    /// Ask the brokers about every topic too, for about 10 s.
+    #[arg(long)]
+    connect: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Reads a pipeline, compiles its operators, checks their configurations and has them answer their samples; says what it
-/// guarantees. If it is to `connect`, it asks the brokers about every topic too.
-pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Failure> {
-    let pipeline = read_pipeline(path)?;
+/// guarantees. If it is to connect, it asks the brokers about every topic too.
+pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
+    let pipeline = read_pipeline(&arguments.pipeline)?;
     check_state(&pipeline)?;
     let mut mistakes = models::check(&pipeline);
     let seen = opening::look(&pipeline);
@@ -47,8 +64,10 @@ pub(crate) fn check(path: &Path, connect: bool, as_json: bool) -> Result<(), Fai
         warnings.extend(refusal);
     }
     let guarantee = guarantee(&pipeline);
-    let topics = connect.then(|| kafka::probe(&pipeline, CONNECT_PATIENCE));
-    if as_json {
+    let topics = arguments
+        .connect
+        .then(|| kafka::probe(&pipeline, CONNECT_PATIENCE));
+    if arguments.json {
         let parts: Vec<_> = guarantee
             .parts
             .iter()

@@ -1,8 +1,9 @@
 //! `tidegate component`.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context;
+use clap::Args;
 use tidegate_component::{Producer, producers};
 use tidegate_operator::{Engine, EngineOptions, Grants, Ungranted};
 use tidegate_telemetry::plain;
@@ -13,26 +14,36 @@ use super::try_out::try_out;
 use crate::exit::{Failure, with_causes};
 use crate::wire;
 
-/// On which records a component is tried, and with which configuration.
-pub(crate) struct Trial<'a> {
-    /// None for samples.
-    pub(crate) records: Option<&'a Path>,
-    pub(crate) config: &'a str,
+/// Turn a core module into a component, or show what a component imports and says of itself.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate component target/wasm32-unknown-unknown/operator/my_operator.wasm\n  \
+    tidegate component my_operator.wasm --output my-operator.component.wasm\n  \
+    tidegate component my_operator.wasm --try records.jsonl --config '{\"language\": \"en\"}'")]
+pub(crate) struct Arguments {
+    /// The core module or component.
+    file: PathBuf,
+    /// Where to write the component.
+    #[arg(long, short)]
+    output: Option<PathBuf>,
+    /// Run it on records and check its answers: JSON lines with key, value, headers, attributes and event-time, or
+    /// samples without a file.
+    #[arg(long = "try", value_name = "FILE")]
+    records: Option<Option<PathBuf>>,
+    /// The configuration for --try, JSON.
+    #[arg(long, requires = "records", default_value = "{}")]
+    config: String,
 }
 
 /// Shows what a component is; writes it out and tries it if asked.
-pub(crate) fn component(
-    file: &Path,
-    output: Option<&Path>,
-    trial: Option<Trial<'_>>,
-) -> Result<(), Failure> {
-    let label = file.display().to_string();
+pub(crate) fn component(arguments: &Arguments) -> Result<(), Failure> {
+    let label = arguments.file.display().to_string();
     let engine = Engine::new(EngineOptions {
         instances: 4,
         ..wire::Compiled::User.options()?
     })?;
     let given = engine
-        .open(file, crate::component::read)
+        .open(&arguments.file, crate::component::read)
         .map_err(|error| Failure::usage(with_causes(&error)))?;
     let component = engine.compile(&given, &label)?;
     // What it imports is shown; whether that is granted is a pipeline's to say.
@@ -62,14 +73,19 @@ pub(crate) fn component(
         },
         schema(&description.config_schema),
     ))?;
-    if let Some(path) = output {
+    if let Some(path) = &arguments.output {
         let component = engine.componentize(&bytes, &label)?;
         std::fs::write(path, component)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    match trial {
+    match &arguments.records {
         None => Ok(()),
-        Some(trial) => try_out(&engine, (&bytes, &label), trial.records, trial.config),
+        Some(records) => try_out(
+            &engine,
+            (&bytes, &label),
+            records.as_deref(),
+            &arguments.config,
+        ),
     }
 }
 

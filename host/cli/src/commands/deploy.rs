@@ -2,36 +2,46 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use clap::Args;
 use tidegate_control::DeployRequest;
 use tidegate_control::admin::MAX_CONFIG;
-use tidegate_control::client::Client;
 use tidegate_operator::check_json;
 use tidegate_telemetry::plain;
 
+use super::host::{HostArguments, client};
 use super::print;
-use crate::HostArguments;
 use crate::exit::{Failure, tell, with_causes};
 
-/// The running host that is meant.
-pub(super) fn client(host: &HostArguments) -> Result<Client, Failure> {
-    if let Some(address) = host.address {
-        return match std::env::var("TIDEGATE_TOKEN") {
-            Ok(token) if !token.is_empty() => Ok(Client::at(address, &token)),
-            _ => Err(Failure::usage(
-                "--address needs the token of the host in the environment, as TIDEGATE_TOKEN",
-            )),
-        };
-    }
-    match host.pipeline.as_ref().or(host.state.as_ref()) {
-        Some(place) => Ok(Client::find(place)?),
-        None => Err(Failure::usage(
-            "which host? give --pipeline FILE, --state DIRECTORY, or --address with TIDEGATE_TOKEN",
-        )),
-    }
+/// Put a component or a configuration into a slot of a running pipeline.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate deploy --pipeline pipeline.toml --slot redact redact-pii-2.wasm\n  \
+    tidegate deploy --pipeline pipeline.toml --slot redact --config redact.json\n  \
+    TIDEGATE_TOKEN=... tidegate deploy --address 127.0.0.1:4100 --slot redact redact-pii-2.wasm\n\n\
+    The component is compiled and warmed beside the running one; then every task switches at a batch boundary.\n\
+    A component that cannot run leaves the running one as it is.")]
+pub(crate) struct Arguments {
+    /// The slot: the name of the stage.
+    #[arg(long)]
+    slot: String,
+    /// The component, or a core module that carries its component type; the one that runs stays if there is none.
+    #[arg(required_unless_present = "config")]
+    component: Option<PathBuf>,
+    /// A new configuration: a file with a JSON object; the one that runs stays if there is none.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A word for the log and the status; default the file's name.
+    #[arg(long)]
+    label: Option<String>,
+    #[command(flatten)]
+    host: HostArguments,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// After so long a person is told what is waited for.
@@ -54,32 +64,20 @@ fn while_waiting<T>(say: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// What is put into a slot, as it is typed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct What<'a> {
-    pub(crate) component: Option<&'a Path>,
-    pub(crate) config: Option<&'a Path>,
-    pub(crate) label: Option<&'a str>,
-}
-
 /// Puts a component, a configuration or both into a slot of a running host.
-pub(crate) fn deploy(
-    slot: &str,
-    what: What<'_>,
-    host: &HostArguments,
-    as_json: bool,
-) -> Result<(), Failure> {
-    let component = what.component.map(crate::component::read).transpose();
-    let component = component.map_err(|error| Failure::usage(with_causes(&error)))?;
-    let config = what.config.map(read_config).transpose()?;
-    let file = what.component.or(what.config).and_then(Path::file_name);
+pub(crate) fn deploy(arguments: &Arguments) -> Result<(), Failure> {
+    let (component, config) = (arguments.component.as_deref(), arguments.config.as_deref());
+    let file = component.or(config).and_then(Path::file_name);
     let name = file.map(|name| name.to_string_lossy().into_owned());
+    let component = component.map(crate::component::read).transpose();
+    let component = component.map_err(|error| Failure::usage(with_causes(&error)))?;
+    let config = config.map(read_config).transpose()?;
     let deployment = DeployRequest {
         component,
         config,
-        label: what.label.map(str::to_owned).or(name).unwrap_or_default(),
+        label: arguments.label.clone().or(name).unwrap_or_default(),
     };
-    let client = client(host)?;
+    let client = client(&arguments.host)?;
     let report = while_waiting(
         || {
             let shown = plain(&deployment.label, LABEL_BYTES);
@@ -87,9 +85,9 @@ pub(crate) fn deploy(
                 "waiting for the host: a component that it has not seen, as {shown} may be, is compiled first, beside the stream\n"
             ));
         },
-        || client.deploy(slot, &deployment),
+        || client.deploy(&arguments.slot, &deployment),
     )?;
-    if as_json {
+    if arguments.json {
         return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
     }
     print(&format!(

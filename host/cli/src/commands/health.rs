@@ -1,24 +1,45 @@
 //! `tidegate health`.
 
-use super::deploy::client;
+use clap::Args;
+
+use super::host::{HostArguments, client};
 use super::print;
-use crate::HostArguments;
 use crate::exit::Failure;
 
+/// Say whether a running pipeline is well: exit code 0, or 1 with the reasons. For probes.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate health --state /var/lib/tidegate\n  \
+    tidegate health --state /var/lib/tidegate --ready")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Whether it does its work, and not only whether it goes on.
+    #[arg(long)]
+    ready: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Says whether a running host is well.
-pub(crate) fn health(host: &HostArguments, ready: bool, as_json: bool) -> Result<(), Failure> {
-    let report = client(host)?.health()?;
-    if as_json {
+pub(crate) fn health(arguments: &Arguments) -> Result<(), Failure> {
+    let report = client(&arguments.host)?.health()?;
+    if arguments.json {
         print(&format!("{}\n", serde_json::to_string(&report)?))?;
     }
-    let well = if ready { report.ready } else { report.live };
+    let well = if arguments.ready {
+        report.ready
+    } else {
+        report.live
+    };
     if well {
-        return match as_json {
+        return match arguments.json {
             true => Ok(()),
             false => print("ok\n"),
         };
     }
-    let what = if ready { "ready" } else { "live" };
+    let what = if arguments.ready { "ready" } else { "live" };
     let reasons = report.reasons.join("; ");
     Err(Failure::Run(anyhow::anyhow!("not {what}: {reasons}")))
 }

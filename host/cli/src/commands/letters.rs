@@ -14,9 +14,8 @@ use tidegate_control::{
 use tidegate_state::{Disk, FileCommitLog, StateDirectory};
 use tidegate_telemetry::plain;
 
-use super::deploy::client;
+use super::host::{HostArguments, client};
 use super::{print, read_pipeline};
-use crate::HostArguments;
 use crate::exit::Failure;
 use crate::letters::Letters;
 use crate::wire;

@@ -2,24 +2,37 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use tidegate_control::LogReport;
 
-use super::deploy::client;
+use super::host::{HostArguments, client};
 use super::print;
-use crate::HostArguments;
 use crate::exit::Failure;
 
 /// Between two looks at what is followed.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// Print what the operator of a slot has said lately.
+#[derive(Args)]
+#[command(after_help = "Example:\n  tidegate logs redact --follow --pipeline pipeline.toml")]
+pub(crate) struct Arguments {
+    /// The slot: the name of the stage.
+    slot: String,
+    #[command(flatten)]
+    host: HostArguments,
+    /// Go on with what it says from now on, until Ctrl-C.
+    #[arg(long, short)]
+    follow: bool,
+}
+
 /// Prints what the operator of a slot has said lately, and what it says from now on.
-pub(crate) fn logs(slot: &str, host: &HostArguments, follow: bool) -> Result<(), Failure> {
-    let client = client(host)?;
+pub(crate) fn logs(arguments: &Arguments) -> Result<(), Failure> {
+    let client = client(&arguments.host)?;
     let mut after = 0;
     loop {
-        let log = client.log(slot, after)?;
+        let log = client.log(&arguments.slot, after)?;
         print(&text(&log, after))?;
-        if !follow {
+        if !arguments.follow {
             return Ok(());
         }
         after = log.next;

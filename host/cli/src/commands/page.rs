@@ -6,22 +6,36 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
+use clap::Args;
 
-use super::deploy::client;
+use super::host::{HostArguments, client};
 use super::print;
-use crate::HostArguments;
 use crate::exit::Failure;
 
 /// Name of the file by which a browser is sent to the page.
 const NAME: &str = "tidegate-page.html";
 
+/// Print the link to the page of a running pipeline: what it does, in a browser on this machine.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate page --pipeline pipeline.toml\n  \
+    tidegate page --open --pipeline pipeline.toml\n\n\
+    The link has the token of the host in it: whoever has it may do all that the host lets its owner do.")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Open it in the browser of this machine.
+    #[arg(long)]
+    open: bool,
+}
+
 /// Prints the link to a running host's page, or opens it.
-pub(crate) fn page(host: &HostArguments, open: bool) -> Result<(), Failure> {
-    let client = client(host)?;
+pub(crate) fn page(arguments: &Arguments) -> Result<(), Failure> {
+    let client = client(&arguments.host)?;
     // That nobody answers is better said here than by a browser.
     client.status()?;
     let link = client.page();
-    if !open {
+    if !arguments.open {
         return print(&format!("{link}\n"));
     }
     let Some(state) = client.state() else {

@@ -1,10 +1,11 @@
 //! `tidegate new`, `tidegate sdk` and `tidegate build`: an operator's project.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use anyhow::anyhow;
+use clap::Args;
 use serde_json::json;
 use tidegate_operator::{Grants, UnknownGrant};
 use tidegate_project::{
@@ -16,23 +17,68 @@ use super::interrupt::end_on_signal;
 use super::print;
 use crate::exit::{Failure, tell};
 
-/// What is asked of `tidegate new`.
-pub(crate) struct New<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) language: Language,
-    pub(crate) directory: Option<&'a Path>,
+/// Make an operator's project in a language of your choice: it asks nothing and needs no network.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate new redact-pii --lang python\n  \
+    tidegate new keep-filled --lang js operators/keep-filled\n\n\
+    The SDK, the contract and the schemas for editors come with it, in tidegate/.")]
+pub(crate) struct New {
+    /// The operator's name, a verb: redact-pii.
+    name: String,
+    /// rust, c, javascript (js), typescript (ts), python (py) or go.
+    #[arg(long = "lang", short, value_name = "LANGUAGE", value_parser = language)]
+    language: Language,
+    /// Where it is written: a new directory, or one that has nothing but .git. Default: one of the operator's name.
+    directory: Option<PathBuf>,
+}
+
+/// Build an operator's component with the toolchain of its language.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate build\n  \
+    tidegate build --install operators/redact-pii\n\n\
+    operator.toml says what it is made of. The component is NAME.wasm beside it. The same sources make the same one; with\n\
+    Python and JavaScript on this machine alone, as long as its cache keeps it.\n\
+    What is missing is named with the command that installs it; --install runs that, into ~/.cache/tidegate/toolchains\n\
+    where the language can.")]
+pub(crate) struct Build {
+    /// The project.
+    #[arg(default_value = ".")]
+    directory: PathBuf,
+    /// Install the toolchain if it is missing.
+    #[arg(long)]
+    install: bool,
+    /// Make it again even if a component of the same sources is kept, and keep the new one.
+    #[arg(long)]
+    fresh: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Write the SDK of a project anew, as this program has it.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate sdk\n  \
+    tidegate sdk operators/redact-pii\n\n\
+    It is the directory tidegate/ of the project; only files that differ are written.")]
+pub(crate) struct Sdk {
+    /// The project.
+    #[arg(default_value = ".")]
+    directory: PathBuf,
 }
 
 /// Writes a new project.
-pub(crate) fn new(wanted: &New<'_>) -> Result<(), Failure> {
-    let name = Name::new(wanted.name).map_err(Failure::usage)?;
-    let directory = match wanted.directory {
-        Some(directory) => directory.to_owned(),
+pub(crate) fn new(arguments: &New) -> Result<(), Failure> {
+    let name = Name::new(&arguments.name).map_err(Failure::usage)?;
+    let directory = match &arguments.directory {
+        Some(directory) => directory.clone(),
         None => PathBuf::from(name.as_str()),
     };
     let wanted = NewProject {
         name,
-        language: wanted.language,
+        language: arguments.language,
         directory,
     };
     let project = wanted.create().map_err(of_project)?;
@@ -86,8 +132,8 @@ pub(super) struct First {
 }
 
 /// Writes the SDK of a project anew.
-pub(crate) fn sdk(directory: &Path) -> Result<(), Failure> {
-    let project = Project::open(directory).map_err(of_project)?;
+pub(crate) fn sdk(arguments: &Sdk) -> Result<(), Failure> {
+    let project = Project::open(&arguments.directory).map_err(of_project)?;
     let refreshed = project.write_sdk().map_err(of_project)?;
     let count = |paths: &[PathBuf], what: &str| match paths.len() {
         1 => format!("1 file {what}"),
@@ -109,17 +155,12 @@ pub(crate) fn sdk(directory: &Path) -> Result<(), Failure> {
 }
 
 /// Builds a project's component.
-pub(crate) fn build(
-    directory: &Path,
-    install: bool,
-    fresh: bool,
-    as_json: bool,
-) -> Result<(), Failure> {
-    let project = Project::open(directory).map_err(of_project)?;
+pub(crate) fn build(arguments: &Build) -> Result<(), Failure> {
+    let project = Project::open(&arguments.directory).map_err(of_project)?;
     end_on_signal()?;
     let options = BuildOptions {
-        install,
-        fresh,
+        install: arguments.install,
+        fresh: arguments.fresh,
         aloud: true,
         ..BuildOptions::here()
     };
@@ -128,7 +169,7 @@ pub(crate) fn build(
     if !built.said.is_empty() {
         tell(format_args!("{}\n", built.said));
     }
-    if as_json {
+    if arguments.json {
         return print(&format!(
             "{}\n",
             serde_json::to_string_pretty(&in_json(&built))?
@@ -236,7 +277,7 @@ pub(super) fn failed(error: BuildError) -> Failure {
 }
 
 /// A language on the command line.
-pub(crate) fn language(word: &str) -> Result<Language, String> {
+fn language(word: &str) -> Result<Language, String> {
     Language::from_word(word).ok_or_else(|| {
         let words = Language::ALL.map(Language::word).join(", ");
         format!("there is none of this name; write one of {words} (or js, ts, py)")

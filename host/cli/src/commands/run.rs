@@ -1,8 +1,10 @@
 //! `tidegate run`.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
+use clap::{Args, ValueEnum};
 use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Level, Model as _, Recovered};
 use tidegate_control::HealthReport;
 use tidegate_control::admin::AdminServer;
@@ -30,15 +32,52 @@ use crate::terminal::{Progress, works};
 use crate::wire::again::AgainLog;
 use crate::wire::committed::Shown;
 use crate::wire::gateway::Serving;
-use crate::{RunArguments, Until, models, opening, revisions, wire};
+use crate::{models, opening, revisions, wire};
 
 /// Instances that are made ahead for a topic.
 const TOPIC_WARM: usize = 8;
 /// Partitions of a topic that one process is sure to have address space for. It may have more.
 const TOPIC_MOST: usize = 1000;
 
+/// Run a pipeline.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate run pipeline.toml\n  \
+    tidegate run --until forever pipeline.toml\n  \
+    tidegate run --adapter cpu --json pipeline.toml\n\n\
+    A run that was killed goes on from its last cut when it is started again.\n\
+    Ctrl-C or SIGTERM ends it after a cut; a second one ends it at once.")]
+pub(crate) struct Arguments {
+    /// The pipeline file.
+    pipeline: PathBuf,
+    /// When to end: end = when every bounded source is read; now = at what the sources hold at the start;
+    /// forever = never. Default: end, or forever if a source has no end.
+    #[arg(long, value_enum)]
+    until: Option<Until>,
+    /// The adapter for all models: index, part of a name, or cpu.
+    #[arg(long)]
+    adapter: Option<String>,
+    /// Print the summary as JSON to standard output.
+    #[arg(long)]
+    json: bool,
+    /// No progress line and no summary.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Until {
+    /// When every bounded source is read.
+    End,
+    /// At what the sources hold at the start.
+    Now,
+    /// Never.
+    Forever,
+}
+
 /// Runs a pipeline until its input ends or it is stopped.
-pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stopping = Stopping::listen()?;
     let progress = match arguments.quiet {
         true => Progress::hidden(),

@@ -1,17 +1,28 @@
 //! `tidegate status`.
 
+use clap::Args;
 use tidegate_control::{RevisionReport, RunState};
 
-use super::deploy::client;
+use super::host::{HostArguments, client};
 use super::print;
-use crate::HostArguments;
 use crate::exit::Failure;
 use crate::models::remote_line;
 
+/// Show how a running pipeline stands.
+#[derive(Args)]
+#[command(after_help = "Example:\n  tidegate status --pipeline pipeline.toml")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Shows how a running host stands.
-pub(crate) fn status(host: &HostArguments, as_json: bool) -> Result<(), Failure> {
-    let report = client(host)?.status()?;
-    if as_json {
+pub(crate) fn status(arguments: &Arguments) -> Result<(), Failure> {
+    let report = client(&arguments.host)?.status()?;
+    if arguments.json {
         return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
     }
     let state = match report.state {

@@ -1,10 +1,11 @@
 //! `tidegate test`: a project's own tests in its language's runner, then its cases in the sandbox.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use anyhow::anyhow;
+use clap::Args;
 use serde_json::{Value, json};
 use tidegate_operator::{Engine, EngineOptions};
 use tidegate_project::{BuildOptions, Project, run_aloud};
@@ -16,26 +17,43 @@ use super::project::{Beginning, First, failed, grants, of_project, shown, warn_o
 use crate::exit::{Failure, tell};
 use crate::wire;
 
-/// What is asked of `tidegate test`.
-pub(crate) struct Test<'a> {
-    pub(crate) directory: &'a Path,
-    /// Only the case of this name.
-    pub(crate) case: Option<&'a str>,
-    /// Whether files of cases are made to say what came.
-    pub(crate) update: bool,
-    /// Whether the language's own tests are run as well.
-    pub(crate) native: bool,
-    pub(crate) install: bool,
-    pub(crate) json: bool,
+/// Run an operator's tests: those in its own language, and its cases in the sandbox.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate test\n  \
+    tidegate test --case 'an e-mail address is replaced' operators/redact-pii\n  \
+    tidegate test --update\n\n\
+    The component is built first. Without any case or other test it fails. Cases are files of records and outcomes, cases/*.json; they are\n\
+    run with the limits, the retries and the search for bad records that pipelines have. Each batch is also given\n\
+    record by record: answers must not depend on it.")]
+pub(crate) struct Arguments {
+    /// The project.
+    #[arg(default_value = ".")]
+    directory: PathBuf,
+    /// Run only the case of this name, and nothing else.
+    #[arg(long, value_name = "NAME")]
+    case: Option<String>,
+    /// Write what came into the files of cases, where it differs.
+    #[arg(long)]
+    update: bool,
+    /// Leave out the tests in the language's own runner.
+    #[arg(long)]
+    no_native: bool,
+    /// Install the toolchain if it is missing.
+    #[arg(long)]
+    install: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs a project's tests; one that fails is a failure.
-pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
+pub(crate) fn test(arguments: &Arguments) -> Result<(), Failure> {
     let (began, began_at) = (Instant::now(), SystemTime::now());
-    let project = Project::open(wanted.directory).map_err(of_project)?;
+    let project = Project::open(&arguments.directory).map_err(of_project)?;
     end_on_signal()?;
     let options = BuildOptions {
-        install: wanted.install,
+        install: arguments.install,
         aloud: true,
         ..BuildOptions::here()
     };
@@ -43,7 +61,7 @@ pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
     // What is wrong in them is told before a long build.
     cases(&project)?;
     build(&project, &options)?;
-    let native = match wanted.native && wanted.case.is_none() {
+    let native = match !arguments.no_native && arguments.case.is_none() {
         true => native_tests(&project, &options)?,
         false => None,
     };
@@ -51,8 +69,8 @@ pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
     let mut report = Report::default();
     // They may have been saved meanwhile.
     let files = cases(&project)?;
-    if !files.is_empty() || wanted.case.is_some() {
-        let mut trial = compiled(&project, wanted)?;
+    if !files.is_empty() || arguments.case.is_some() {
+        let mut trial = compiled(&project, arguments)?;
         let compiled = began.elapsed();
         report = trial.run(&files).map_err(of_trial)?;
         if let Some(schema) = trial.config_schema() {
@@ -61,7 +79,7 @@ pub(crate) fn test(wanted: &Test<'_>) -> Result<(), Failure> {
         first = first.or(report.first_passed.map(|first| compiled + first));
     }
     let first = first.and_then(|first| Beginning::of(&project).ended(began_at + first));
-    if wanted.json {
+    if arguments.json {
         print(&format!(
             "{:#}\n",
             in_json(&project, native, &report, first)
@@ -155,15 +173,15 @@ fn native_tests(project: &Project, options: &BuildOptions) -> Result<Option<bool
 }
 
 /// The project's component, ready to be tried.
-fn compiled(project: &Project, wanted: &Test<'_>) -> Result<Trial, Failure> {
+fn compiled(project: &Project, arguments: &Arguments) -> Result<Trial, Failure> {
     let engine = Engine::new(EngineOptions {
         instances: 8,
         ..wire::Compiled::Project(project.directory().to_owned()).options()?
     })?;
     let options = Options {
         grants: grants(project).map_err(Failure::usage)?,
-        only: wanted.case.map(str::to_owned),
-        update: wanted.update,
+        only: arguments.case.clone(),
+        update: arguments.update,
         ..Options::default()
     };
     let path = project.output();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _};
 
 use anyhow::{Context, anyhow};
+use clap::Args;
 use serde_json::{Value, json};
 use tidegate_codec::tokens::{
     Change, Joined, OwnedEvent, OwnedWhat, ReaderLimits, State, TokenReader, parse_token_event,
@@ -19,10 +20,23 @@ const LONGEST_LINE: u64 = 16 << 20;
 /// Most bytes of a text that a terminal is shown at once.
 const SHOWN: usize = 1 << 20;
 
+/// Put answers together from their tokens as they are made, and show them as they grow.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    curl -sN http://localhost:8080/v1/outputs/tokens | tidegate tokens\n  \
+    kcat -b localhost:9092 -t tokens -u | tidegate tokens --json\n\n\
+    It reads events from standard input: a line of JSON each, or server-sent events. Of attempts that follow each other\n\
+    the last counts, what comes twice is shown once, and what is missing is said.")]
+pub(crate) struct Arguments {
+    /// Print a line of JSON for each change, and one for each answer that is whole.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Reads events from standard input, as lines of JSON or server-sent events, and shows answers as they grow.
-pub(crate) fn tokens(json: bool) -> Result<(), Failure> {
+pub(crate) fn tokens(arguments: &Arguments) -> Result<(), Failure> {
     let mut input = std::io::stdin().lock();
-    let mut screen = Screen::new(json);
+    let mut screen = Screen::new(arguments.json);
     let (mut line, mut number) = (Vec::new(), 0_u64);
     loop {
         line.clear();

@@ -18,7 +18,7 @@ use super::again::AgainLog;
 use super::committers::Committers;
 use super::gateway::{Gateway, Idle};
 use super::kafka;
-use crate::Until;
+use crate::commands::run::Until;
 use crate::exit::Failure;
 
 /// How many workers a pipeline has: those asked for, else one for each core, never more than partitions that they can

@@ -7,10 +7,11 @@ mod sources;
 
 use std::collections::VecDeque;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use tidegate_component::digest;
 use tidegate_control::{DeployRequest, StatusReport};
 use tidegate_operator::{Engine, EngineOptions};
@@ -20,11 +21,10 @@ use tidegate_trial::{CaseFile, Options, Trial};
 
 use self::samples::{changed, config};
 use self::sources::Sources;
-use super::deploy::client;
+use super::host::{HostArguments, client};
 use super::print;
 use super::project::{grants, of_project, size};
 use super::signals::Signals;
-use crate::HostArguments;
 use crate::exit::{Failure, tell, with_causes};
 use crate::wire;
 
@@ -41,8 +41,30 @@ const DIGITS: usize = 12;
 /// Most bytes of a path that are shown.
 const PATH_BYTES: usize = 256;
 
+/// Build an operator with every save, hold it against its cases and swap it into a running pipeline.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    tidegate dev --pipeline pipeline.toml --slot redact operators/redact-pii\n\n\
+    A line says what each save came to and how long it took; what samples.jsonl comes to otherwise is shown.\n\
+    What does not compile or does not pass is told, and what runs goes on. Ctrl-C ends it.")]
+pub(crate) struct Arguments {
+    /// The slot: the name of the stage.
+    #[arg(long)]
+    slot: String,
+    /// The project.
+    #[arg(default_value = ".")]
+    directory: PathBuf,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
 /// Watches a project until a signal ends it.
-pub(crate) fn dev(directory: &Path, slot: &str, host: &HostArguments) -> Result<(), Failure> {
+pub(crate) fn dev(arguments: &Arguments) -> Result<(), Failure> {
+    let Arguments {
+        slot,
+        directory,
+        host,
+    } = arguments;
     let project = Project::open(directory).map_err(of_project)?;
     running(&client(host)?.status()?, slot)?;
     let mut dev = Dev {

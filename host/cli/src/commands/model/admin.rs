@@ -1,37 +1,74 @@
 //! `tidegate model load`, `unload` and `list`: models of a running host.
 
-use std::path::Path;
+use std::path::PathBuf;
 
+use clap::Args;
 use tidegate_control::ModelReport;
 
 use super::size;
-use crate::HostArguments;
-use crate::commands::deploy::client;
+use crate::commands::host::{HostArguments, client};
 use crate::commands::print;
 use crate::exit::Failure;
 
+/// Load a model of a running pipeline again, or put another in its place; old requests finish on the old one.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    tidegate model load support models/new --pipeline pipeline.toml\n\n\
+    It holds until the run ends: the next one begins with what the pipeline file says.")]
+pub(crate) struct Load {
+    /// Its name in the pipeline file.
+    name: String,
+    /// A directory or a .gguf file on the host's machine. Default: what the pipeline file says.
+    path: Option<PathBuf>,
+    #[command(flatten)]
+    host: HostArguments,
+    /// Print JSON: a list of the one model.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Take a model of a running pipeline off its adapter; records for it wait until it is loaded again.
+#[derive(Args)]
+#[command(after_help = "Example:\n  tidegate model unload support --pipeline pipeline.toml")]
+pub(crate) struct Unload {
+    /// Its name in the pipeline file.
+    name: String,
+    #[command(flatten)]
+    host: HostArguments,
+    /// Print JSON: a list of the one model.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show the models of a running pipeline.
+#[derive(Args)]
+#[command(after_help = "Example:\n  tidegate model list --pipeline pipeline.toml")]
+pub(crate) struct List {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Print JSON: a list of the models.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Loads a model of a running host again, or another in its place.
-pub(crate) fn load(
-    name: &str,
-    path: Option<&Path>,
-    host: &HostArguments,
-    as_json: bool,
-) -> Result<(), Failure> {
-    let path = path.map(std::path::absolute).transpose()?;
-    let report = client(host)?.load_model(name, path.as_deref())?;
-    shown(&[report], as_json)
+pub(crate) fn load(arguments: &Load) -> Result<(), Failure> {
+    let path = arguments.path.as_deref().map(std::path::absolute);
+    let client = client(&arguments.host)?;
+    let report = client.load_model(&arguments.name, path.transpose()?.as_deref())?;
+    shown(&[report], arguments.json)
 }
 
 /// Takes a model of a running host off its adapter.
-pub(crate) fn unload(name: &str, host: &HostArguments, as_json: bool) -> Result<(), Failure> {
-    let report = client(host)?.unload_model(name)?;
-    shown(&[report], as_json)
+pub(crate) fn unload(arguments: &Unload) -> Result<(), Failure> {
+    let report = client(&arguments.host)?.unload_model(&arguments.name)?;
+    shown(&[report], arguments.json)
 }
 
 /// Shows the models of a running host.
-pub(crate) fn list(host: &HostArguments, as_json: bool) -> Result<(), Failure> {
-    let reports = client(host)?.models()?;
-    shown(&reports, as_json)
+pub(crate) fn list(arguments: &List) -> Result<(), Failure> {
+    let reports = client(&arguments.host)?.models()?;
+    shown(&reports, arguments.json)
 }
 
 fn shown(reports: &[ModelReport], as_json: bool) -> Result<(), Failure> {

@@ -1,11 +1,12 @@
 //! `tidegate model bench`.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 use tidegate_contract::BLOCK;
 use tidegate_infer::bench::{
@@ -17,7 +18,7 @@ use tidegate_infer::{
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use super::size;
-use crate::BenchArguments;
+use crate::commands::numbers::{batch, count, seconds};
 use crate::commands::print;
 use crate::exit::Failure;
 use crate::models::{available_memory, open_checkpoint};
@@ -27,8 +28,49 @@ const SHOWN_KERNELS: usize = 5;
 /// What random weights are stored in, if nothing else is asked for.
 const RANDOM: Format = Format::F16;
 
+/// Measure how fast a model, or one with random weights, runs.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate model bench examples/support-bot/model\n  \
+    tidegate model bench --random 125M --quant int8 --json")]
+#[command(group(ArgGroup::new("what").required(true).args(["model", "random"])))]
+pub(crate) struct Arguments {
+    /// The model: a directory or a .gguf file.
+    model: Option<PathBuf>,
+    /// A model of a known shape with random weights.
+    #[arg(long, value_name = "SIZE", value_parser = ["125M", "1B", "8B"])]
+    random: Option<String>,
+    /// What the matrices are stored in. Default: what a model has them in, and f16 for random weights.
+    #[arg(long, value_parser = ["f32", "f16", "int8", "int4"])]
+    quant: Option<String>,
+    /// About how long each rate may be measured, seconds.
+    #[arg(long, default_value_t = 4.0, value_parser = seconds)]
+    seconds: f64,
+    /// Sequences that decode together, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 32], value_parser = batch)]
+    batches: Vec<usize>,
+    /// Positions of each sequence, separated by commas; the first is the one whose rates stand at the top.
+    #[arg(long, value_delimiter = ',', default_values_t = [128, 2048], value_parser = count)]
+    contexts: Vec<usize>,
+    /// The kernels by name. Default: the best that pass their test on the adapter.
+    #[arg(long, value_parser = ["portable", "software", "subgroup", "f16", "cooperative", "dot"])]
+    kernels: Option<String>,
+    /// The same bits at any batch, as pipelines run unless they say otherwise.
+    #[arg(long)]
+    reproducible: bool,
+    /// Index, part of a name, or cpu.
+    #[arg(long)]
+    adapter: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Only measure how long this process takes to be ready: for the process that starts it.
+    #[arg(long, hide = true)]
+    ready: bool,
+}
+
 /// Measures a model: rates, times, and where the time goes.
-pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
+pub(crate) fn bench(arguments: &Arguments) -> Result<(), Failure> {
     let adapter = Adapter::choose(arguments.adapter.as_deref()).map_err(Failure::usage)?;
     let options = options(arguments);
     if arguments.ready {
@@ -46,7 +88,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     print(&as_text(arguments, &checkpoint, &report, &readiness))
 }
 
-fn options(arguments: &BenchArguments) -> BenchOptions {
+fn options(arguments: &Arguments) -> BenchOptions {
     BenchOptions {
         batches: arguments.batches.clone(),
         contexts: arguments.contexts.clone(),
@@ -90,7 +132,7 @@ fn has_room(
 
 /// The model, or the random one, in the format asked for. A model's matrices are encoded while it is loaded, which the
 /// time to ready then includes.
-fn checkpoint(arguments: &BenchArguments) -> anyhow::Result<Checkpoint> {
+fn checkpoint(arguments: &Arguments) -> anyhow::Result<Checkpoint> {
     let quant = arguments.quant.as_deref().and_then(format);
     match (&arguments.model, &arguments.random) {
         (Some(path), _) => {
@@ -123,7 +165,7 @@ fn format(name: &str) -> Option<Format> {
 }
 
 /// What the matrices are stored in, where that is known before they are read.
-fn quant(arguments: &BenchArguments) -> Option<&str> {
+fn quant(arguments: &Arguments) -> Option<&str> {
     match arguments.model {
         Some(_) => arguments.quant.as_deref(),
         None => Some(arguments.quant.as_deref().unwrap_or(RANDOM.name())),
@@ -175,11 +217,7 @@ fn ready_of_a_process(cache: &Path) -> anyhow::Result<Value> {
 }
 
 /// In the other process: measures itself once and says what it found as JSON.
-fn ready(
-    arguments: &BenchArguments,
-    adapter: &Adapter,
-    options: &BenchOptions,
-) -> Result<(), Failure> {
+fn ready(arguments: &Arguments, adapter: &Adapter, options: &BenchOptions) -> Result<(), Failure> {
     let began = Instant::now();
     let checkpoint = checkpoint(arguments)?;
     let files = began.elapsed().as_secs_f64();
@@ -194,7 +232,7 @@ fn ready(
 }
 
 fn as_json(
-    arguments: &BenchArguments,
+    arguments: &Arguments,
     checkpoint: &Checkpoint,
     adapter: &Adapter,
     report: &BenchReport,
@@ -215,7 +253,7 @@ fn as_json(
     Ok(json)
 }
 
-fn name(arguments: &BenchArguments) -> String {
+fn name(arguments: &Arguments) -> String {
     match (&arguments.model, &arguments.random) {
         (Some(path), _) => path.display().to_string(),
         (None, name) => name.clone().unwrap_or_default(),
@@ -223,7 +261,7 @@ fn name(arguments: &BenchArguments) -> String {
 }
 
 fn as_text(
-    arguments: &BenchArguments,
+    arguments: &Arguments,
     checkpoint: &Checkpoint,
     report: &BenchReport,
     readiness: &Readiness,

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use tidegate_contract::BLOCK;
 use tidegate_infer::{Adapter, DecoderOptions, DeviceOptions, Gpu, GpuDecoder};
@@ -38,22 +39,49 @@ const TOKENIZER_FILES: [&str; 8] = [
 const MARK: &str = ".tidegate-conversion";
 const MARK_TEXT: &str = "A conversion into this directory is under way, or was interrupted: the next one begins anew.\n";
 
-/// What is converted, and how the loss is measured.
-pub(crate) struct ConvertOptions<'a> {
-    /// The model.
-    pub(crate) source: &'a Path,
-    /// Where the converted one goes.
-    pub(crate) destination: &'a Path,
-    /// `int8` or `int4`.
-    pub(crate) format: Format,
-    /// The text on which both are compared; ours by default.
-    pub(crate) text: Option<&'a Path>,
+/// Write a model with its matrices in 8 or 4 bits, and say what that costs in held-out loss.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate model convert models/qwen2.5-1.5b models/qwen2.5-1.5b-int8 --to int8\n  \
+    tidegate model convert tiny.gguf tiny-int4 --to int4 --text held-out.txt")]
+pub(crate) struct Arguments {
+    /// The model: a directory or a .gguf file.
+    source: PathBuf,
+    /// An empty or new directory.
+    destination: PathBuf,
+    /// How matrices are stored.
+    #[arg(long, value_enum)]
+    to: QuantizedFormat,
+    /// The text on which both are compared. Default: a text of some 509 words that comes with the program.
+    #[arg(long)]
+    text: Option<PathBuf>,
     /// Index, part of a name, or cpu.
-    pub(crate) adapter: Option<&'a str>,
-    /// Whether the loss is not measured.
-    pub(crate) no_loss: bool,
-    /// JSON instead of text.
-    pub(crate) json: bool,
+    #[arg(long)]
+    adapter: Option<String>,
+    /// Do not measure the loss.
+    #[arg(long, conflicts_with = "text")]
+    no_loss: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A format that models are converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum QuantizedFormat {
+    /// Eight bits, a scale for 32 elements.
+    Int8,
+    /// Four bits, a scale for 32 elements.
+    Int4,
+}
+
+impl QuantizedFormat {
+    fn format(self) -> Format {
+        match self {
+            QuantizedFormat::Int8 => Format::Int8,
+            QuantizedFormat::Int4 => Format::Int4,
+        }
+    }
 }
 
 /// Both losses and what lies between them.
@@ -64,36 +92,36 @@ struct Change {
 }
 
 /// Converts a model and says what that costs.
-pub(crate) fn convert(options: &ConvertOptions<'_>) -> Result<(), Failure> {
-    let source = ModelFile::open(options.source)?;
+pub(crate) fn convert(arguments: &Arguments) -> Result<(), Failure> {
+    let source = ModelFile::open(&arguments.source)?;
     // What can be wrong with the measurement, or with the model, is said before an hour of work.
-    let measured = if options.no_loss {
+    let measured = if arguments.no_loss {
         None
     } else {
-        let (text, tokens) = held_out(options.text, &source.tokenizer)?;
-        let adapter = Adapter::choose(options.adapter).map_err(Failure::usage)?;
+        let (text, tokens) = held_out(arguments.text.as_deref(), &source.tokenizer)?;
+        let adapter = Adapter::choose(arguments.adapter.as_deref()).map_err(Failure::usage)?;
         Some((text, tokens, adapter))
     };
-    let destination = Destination::begin(options.destination, options.source)?;
-    let done = convert_into(&source, options, measured);
+    let destination = Destination::begin(&arguments.destination, &arguments.source)?;
+    let done = convert_into(&source, arguments, measured);
     if done.is_err() {
         destination.undo();
     }
     let (report, change) = done?;
-    if options.json {
+    if arguments.json {
         print(&format!(
             "{:#}\n",
-            as_json(options, &report, change.as_ref())
+            as_json(arguments, &report, change.as_ref())
         ))
     } else {
-        print(&as_text(options, &report, change.as_ref()))
+        print(&as_text(arguments, &report, change.as_ref()))
     }
 }
 
 /// Measures the model, writes the other, and measures that.
 fn convert_into(
     source: &ModelFile,
-    options: &ConvertOptions<'_>,
+    arguments: &Arguments,
     measured: Option<(String, Vec<u32>, Adapter)>,
 ) -> anyhow::Result<(ConvertReport, Option<Change>)> {
     let before = measured.map(|(text, tokens, adapter)| {
@@ -102,7 +130,7 @@ fn convert_into(
         anyhow::Ok((gpu, text, tokens, before))
     });
     let before = before.transpose()?;
-    let (report, converted) = write_all(source, options)?;
+    let (report, converted) = write_all(source, arguments)?;
     let change = before.map(|(gpu, text, tokens, before)| {
         anyhow::Ok(Change {
             before,
@@ -111,11 +139,11 @@ fn convert_into(
         })
     });
     let change = change.transpose().with_context(|| {
-        let written = options.destination.display();
+        let written = arguments.destination.display();
         format!("what {written} costs cannot be measured, it is taken away again")
     })?;
     // From here on it is a model like any other.
-    std::fs::remove_file(options.destination.join(MARK))
+    std::fs::remove_file(arguments.destination.join(MARK))
         .with_context(|| format!("cannot remove {MARK}"))?;
     Ok((report, change))
 }
@@ -229,19 +257,19 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// The tokenizer first: the weights' `config.json` comes last of all, and without it there is no model.
 fn write_all(
     source: &ModelFile,
-    options: &ConvertOptions<'_>,
+    arguments: &Arguments,
 ) -> anyhow::Result<(ConvertReport, Checkpoint)> {
-    copy_tokenizer(source, options.destination)?;
+    copy_tokenizer(source, &arguments.destination)?;
     let work = works().begin(WorkKind::Convert, &source.name());
     let told = &mut |done, of| work.done_of(done, of);
     let report = write(
         &source.checkpoint,
-        options.format,
-        options.destination,
+        arguments.to.format(),
+        &arguments.destination,
         told,
     )?;
     drop(work);
-    Ok((report, open_checkpoint(options.destination)?))
+    Ok((report, open_checkpoint(&arguments.destination)?))
 }
 
 /// The held-out text's name and tokens.
@@ -301,14 +329,14 @@ fn copy_tokenizer(source: &ModelFile, destination: &Path) -> anyhow::Result<()> 
 }
 
 fn as_json(
-    options: &ConvertOptions<'_>,
+    arguments: &Arguments,
     report: &ConvertReport,
     change: Option<&Change>,
 ) -> serde_json::Value {
     json!({
-        "source": options.source,
-        "destination": options.destination,
-        "format": options.format.name(),
+        "source": arguments.source,
+        "destination": arguments.destination,
+        "format": arguments.to.format().name(),
         "files": report.files,
         "bytes_before": report.bytes_before,
         "bytes_after": report.bytes_after,
@@ -329,16 +357,12 @@ fn percent(change: &Change) -> f64 {
     (change.after.nats / change.before.nats - 1.0) * 100.0
 }
 
-fn as_text(
-    options: &ConvertOptions<'_>,
-    report: &ConvertReport,
-    change: Option<&Change>,
-) -> String {
+fn as_text(arguments: &Arguments, report: &ConvertReport, change: Option<&Change>) -> String {
     let mut text = format!(
         "{}: {} matrices in {}, {} -> {}\n",
-        options.destination.display(),
+        arguments.destination.display(),
         report.quantized,
-        options.format.name(),
+        arguments.to.format().name(),
         size(report.bytes_before),
         size(report.bytes_after),
     );

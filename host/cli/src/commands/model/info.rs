@@ -1,8 +1,9 @@
 //! `tidegate model info`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
+use clap::Args;
 use serde_json::{Value, json};
 use tidegate_contract::BLOCK;
 use tidegate_control::config::{DEFAULT_CONTEXT, Engine};
@@ -13,39 +14,52 @@ use tidegate_weights::{
 };
 
 use super::size;
+use crate::commands::numbers::count;
 use crate::commands::print;
 use crate::exit::{Failure, with_causes};
 use crate::models::{
     Fits, available_memory, encoder_options, open_checkpoint, open_tokenizer, what_fits,
 };
 
-/// What memory is counted for.
-pub(crate) struct InfoOptions<'a> {
+/// Show a model's architecture, parameters, memory by part, tokenizer, and what fits on the adapter.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    tidegate model info examples/support-bot/model\n  \
+    tidegate model info --memory 8GiB llama-3.2-1b.Q4_K_M.gguf")]
+pub(crate) struct Arguments {
+    /// A directory with config.json, safetensors and tokenizer.json, or a .gguf file.
+    path: PathBuf,
     /// Index, part of a name, or cpu.
-    pub(crate) adapter: Option<&'a str>,
-    /// Sequences at once.
-    pub(crate) sequences: usize,
-    /// Positions of a sequence.
-    pub(crate) context: Option<usize>,
-    /// Bytes that may be used.
-    pub(crate) memory: Option<u64>,
-    /// JSON instead of text.
-    pub(crate) json: bool,
+    #[arg(long)]
+    adapter: Option<String>,
+    /// Sequences to count memory for.
+    #[arg(long, default_value_t = 32, value_parser = count)]
+    sequences: usize,
+    /// Positions of a sequence. Default: the model's own, at most 2048.
+    #[arg(long, value_parser = count)]
+    context: Option<usize>,
+    /// Memory that may be used, to say what fits. Default on a software adapter: what the machine has available.
+    #[arg(long, value_parser = tidegate_control::config::size)]
+    memory: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Shows a model's architecture, parameters, memory by part, tokenizer, and what fits.
-pub(crate) fn info(path: &Path, options: &InfoOptions<'_>) -> Result<(), Failure> {
+pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
+    let path = &arguments.path;
     let checkpoint = open_checkpoint(path)?;
     let tokenizer = open_tokenizer(path, &checkpoint);
-    let chosen = Adapter::choose(options.adapter);
-    if let (Some(_), Err(error)) = (options.adapter, &chosen) {
+    let chosen = Adapter::choose(arguments.adapter.as_deref());
+    if let (Some(_), Err(error)) = (&arguments.adapter, &chosen) {
         return Err(Failure::usage(error));
     }
-    let budget = AdapterBudget::of(&chosen, options.memory);
+    let budget = AdapterBudget::of(&chosen, arguments.memory);
     let formats = formats(&checkpoint)?;
     let mut report = match checkpoint.architecture() {
-        Architecture::Decoder(config) => decoder(&checkpoint, config, options, &budget)?,
-        Architecture::Encoder(config) => encoder(&checkpoint, config, options)?,
+        Architecture::Decoder(config) => decoder(&checkpoint, config, arguments, &budget)?,
+        Architecture::Encoder(config) => encoder(&checkpoint, config, arguments)?,
     };
     report.lines.push(("stored as", formats.text()));
     report.json["stored_bytes"] = json!(formats.0);
@@ -60,7 +74,7 @@ pub(crate) fn info(path: &Path, options: &InfoOptions<'_>) -> Result<(), Failure
         .map(|adapter| adapter.info().to_string())
         .collect();
     report.json["adapters"] = json!(adapters);
-    if options.json {
+    if arguments.json {
         return print(&format!("{:#}\n", report.json));
     }
     let lines = report.lines.iter();
@@ -123,11 +137,11 @@ impl AdapterBudget {
 fn decoder(
     checkpoint: &Checkpoint,
     config: &ModelConfig,
-    options: &InfoOptions<'_>,
+    arguments: &Arguments,
     budget: &AdapterBudget,
 ) -> Result<Report, Failure> {
-    let sequences = options.sequences;
-    let context = options
+    let sequences = arguments.sequences;
+    let context = arguments
         .context
         .unwrap_or(config.context.min(DEFAULT_CONTEXT));
     let rows = Engine::default().step_tokens;
@@ -243,9 +257,9 @@ fn room(sequences: usize, context: usize) -> String {
 fn encoder(
     checkpoint: &Checkpoint,
     config: &EncoderConfig,
-    options: &InfoOptions<'_>,
+    arguments: &Arguments,
 ) -> Result<Report, Failure> {
-    let context = options
+    let context = arguments
         .context
         .unwrap_or(config.context.min(DEFAULT_CONTEXT));
     let counted = encoder_options(Engine::default(), context);

@@ -5,10 +5,33 @@ mod bench;
 mod convert;
 mod info;
 
-pub(crate) use admin::{line, list, load, unload};
-pub(crate) use bench::bench;
-pub(crate) use convert::{ConvertOptions, convert};
-pub(crate) use info::{InfoOptions, info};
+use clap::Subcommand;
+
+pub(crate) use self::admin::line;
+use crate::exit::Failure;
+
+/// What is done with models.
+#[derive(Subcommand)]
+pub(crate) enum ModelCommand {
+    Info(info::Arguments),
+    Convert(convert::Arguments),
+    Bench(bench::Arguments),
+    Load(admin::Load),
+    Unload(admin::Unload),
+    List(admin::List),
+}
+
+/// Does what is said.
+pub(crate) fn model(command: &ModelCommand) -> Result<(), Failure> {
+    match command {
+        ModelCommand::Info(arguments) => info::info(arguments),
+        ModelCommand::Convert(arguments) => convert::convert(arguments),
+        ModelCommand::Bench(arguments) => bench::bench(arguments),
+        ModelCommand::Load(arguments) => admin::load(arguments),
+        ModelCommand::Unload(arguments) => admin::unload(arguments),
+        ModelCommand::List(arguments) => admin::list(arguments),
+    }
+}
 
 /// Bytes for people.
 pub(super) fn size(bytes: u64) -> String {

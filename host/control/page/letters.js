@@ -120,7 +120,8 @@ export function Letters({ stage: meant }) {
       : html`
         <div class="actions">
           <label><input type="checkbox" checked=${all} onChange=${(event) => setChosen(event.currentTarget.checked
-            ? new Set(sendable.slice(0, MOST).map((letter) => letter.id)) : new Set())} /> All ${count(sendable.length)} shown</label>
+            ? new Set(sendable.slice(0, MOST).map((letter) => letter.id)) : new Set())} /> All ${count(letters.length)} shown${
+            sendable.length < letters.length && `, ${count(sendable.length)} can be sent again`}</label>
           <button type="button" class="strong" disabled=${busy || chosen.size === 0}
             onClick=${() => send([...chosen])}>Send ${chosen.size > 0 ? `${count(chosen.size)} ` : ''}again</button>
         </div>

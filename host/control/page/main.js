@@ -182,14 +182,6 @@ function Banner() {
       ${' '}${wait > 0 ? `The next try is in ${wait} s.` : 'Trying again …'}</p>
       <button type="button" onClick=${tryNow}>Try now</button></div>`;
   }
-  if (store.restartedAt && Date.now() - store.restartedAt < 600_000) {
-    return html`<div class="notice warn banner" role="region" aria-label="The host"><p><strong>The host has restarted</strong>: this was seen at
-      ${' '}${moment(store.restartedAt)}. What counts since the start counts from then.</p>
-      <button type="button" onClick=${() => {
-        store.restartedAt = 0;
-        changed();
-      }}>Close</button></div>`;
-  }
   if (status?.state === 'draining') {
     return html`<div class="notice warn banner" role="region" aria-label="The host"><p><strong>The host is ending</strong>: it finishes what it has read.</p></div>`;
   }
@@ -200,7 +192,7 @@ function Banner() {
 function Spoken() {
   const said = useRef({ link: '', troubles: 0 });
   const [word, setWord] = useState('');
-  const { link, status, restartedAt } = store;
+  const { link, status } = store;
   const number = status ? troubles(status).filter(([tone]) => tone === 'bad').length : 0;
   useEffect(() => {
     const was = said.current;
@@ -208,7 +200,7 @@ function Spoken() {
     if (was.link === 'live' && link !== 'live') setWord('The connection is lost.');
     else if (was.link === 'lost' && link === 'live') setWord('Connected again.');
     else if (number > was.troubles) setWord(`Something is wrong: ${number} on the stream's page.`);
-  }, [link, number, restartedAt]);
+  }, [link, number]);
   return html`<p class="hidden" role="status" aria-live="polite">${word}</p>`;
 }
 

@@ -23,8 +23,6 @@ export const store = {
   status: null,
   /** When it came. */
   at: 0,
-  /** When the host was seen to have begun anew. */
-  restartedAt: 0,
   samples: [],
 };
 
@@ -65,7 +63,7 @@ export function signOut(why = '') {
   changed();
 }
 
-const OTHER_TOKEN = 'The host does not know this token. It has a new one after each start unless its file says otherwise: '
+const OTHER_TOKEN = 'The host does not know this token. It has a new one after each start: '
   + 'ask for the link again with tidegate page.';
 
 /** Asks the admin API. What it refuses is an Error with its words. */
@@ -184,10 +182,6 @@ async function* events(reader, aborted) {
 function take(event, data) {
   const before = store.status;
   const status = event === 'state' ? data : put(before, data);
-  if (before && before.instance !== status.instance) {
-    store.samples = [];
-    store.restartedAt = Date.now();
-  }
   Object.assign(store, { status, at: Date.now(), link: 'live', lostAt: 0, lostWhy: '' });
   store.samples.push(sample(status));
   if (store.samples.length > KEPT) store.samples.shift();

@@ -1,15 +1,16 @@
-//! The host from its start on, as the admin API sees it: while models are loaded it says what waits for them.
+//! The host from its start on, as the admin API sees it: while its log is read and models are loaded it says how far that
+//! is.
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Host, LetterPage, LetterQuery,
-    LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport, Percentiles, RecordCounts,
-    RunState, SentLetters, StatusReport,
+    DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Host, LetterPage,
+    LetterQuery, LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport, Percentiles,
+    RecordCounts, RunState, SentLetters, StatusReport,
 };
 use tidegate_flow::Counts;
 use tidegate_telemetry::metrics::Exposition;
@@ -27,8 +28,8 @@ const STARTING: &str = "the pipeline is starting: its models are being loaded; t
 pub(crate) struct StartingHost {
     pipeline: String,
     began: Instant,
-    /// What the commit log says of records.
-    restored: Counts,
+    /// What the commit log says of records, once it is read.
+    restored: OnceLock<Counts>,
     models: Vec<ModelReport>,
     remote: Vec<Arc<RemoteModel>>,
     graph: Graph,
@@ -40,11 +41,7 @@ pub(crate) struct StartingHost {
 
 impl StartingHost {
     /// A host that will have these models of other servers, and load those of the pipeline that its stages ask.
-    pub(crate) fn new(
-        pipeline: &Pipeline,
-        restored: Counts,
-        remote: Vec<Arc<RemoteModel>>,
-    ) -> StartingHost {
+    pub(crate) fn new(pipeline: &Pipeline, remote: Vec<Arc<RemoteModel>>) -> StartingHost {
         let models = pipeline.models.iter().enumerate();
         let loaded = models.filter(|(index, model)| {
             model.remote.is_none() && asking(pipeline, *index).next().is_some()
@@ -61,12 +58,18 @@ impl StartingHost {
             instance: format!("{:x}-{nanos:x}", std::process::id()),
             pipeline: pipeline.name.clone(),
             began: Instant::now(),
-            restored,
+            restored: OnceLock::new(),
             models: models.collect(),
             remote,
             running: Mutex::new(None),
             runs: Condvar::new(),
         }
+    }
+
+    /// The commit log is read: this is what it says of records.
+    pub(crate) fn restored(&self, counts: Counts) {
+        // Set once: a log is read once.
+        let _ = self.restored.set(counts);
     }
 
     /// It runs.
@@ -112,7 +115,7 @@ impl Host for StartingHost {
                 ..running.status()
             };
         }
-        let counts = self.restored;
+        let counts = self.restored.get().copied().unwrap_or_default();
         StatusReport {
             pipeline: self.pipeline.clone(),
             uptime_seconds: self.began.elapsed().as_secs_f64(),

@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_contract::{CommitLogError, FileLayer, Recovered, TaskId, TaskImage};
+use tidegate_contract::{AppendFile, CommitLogError, FileLayer, Recovered, TaskId, TaskImage};
 
 use crate::cipher::StateKey;
 use crate::disk;
@@ -52,6 +52,32 @@ pub struct StateDirectory {
     instance: String,
 }
 
+/// The commit log of a directory that this process has, before it is known what it says.
+pub struct TakenLog {
+    layer: Arc<dyn FileLayer>,
+    path: PathBuf,
+    file: Box<dyn AppendFile>,
+    bytes: Vec<u8>,
+    key: StateKey,
+}
+
+impl TakenLog {
+    /// Reads what it says. `told` is how many bytes of it are read, and how many there are.
+    pub fn replay(
+        self,
+        told: &dyn Fn(u64, u64),
+    ) -> Result<(FileCommitLog, Recovered), CommitLogError> {
+        let TakenLog {
+            layer,
+            path,
+            file,
+            bytes,
+            key,
+        } = self;
+        FileCommitLog::of(layer, &path, file, &bytes, key, told)
+    }
+}
+
 impl StateDirectory {
     /// Opens the directory and its commit log, or makes them (readable by their owner alone). The key comes from
     /// `TIDEGATE_STATE_KEY`, else from the file `key` in it, which is made when there is none: never for a log in which
@@ -60,15 +86,16 @@ impl StateDirectory {
         path: &Path,
         layer: Arc<dyn FileLayer>,
     ) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
-        StateDirectory::open_told(path, layer, &|_, _| {})
+        let (directory, log) = StateDirectory::take(path, layer)?;
+        let (log, recovered) = log.replay(&|_, _| {})?;
+        Ok((directory, log, recovered))
     }
 
-    /// The same. `told` is how many bytes of the commit log are read, and how many there are.
-    pub fn open_told(
+    /// The same, but for what the commit log says: it may be long, and the directory is this process's before it is known.
+    pub fn take(
         path: &Path,
         layer: Arc<dyn FileLayer>,
-        told: &dyn Fn(u64, u64),
-    ) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
+    ) -> Result<(StateDirectory, TakenLog), CommitLogError> {
         let write_error = |error: io::Error| CommitLogError::Write {
             path: path.display().to_string(),
             why: error.to_string(),
@@ -82,13 +109,19 @@ impl StateDirectory {
         let log = path.join(LOG);
         let (file, bytes) = take(layer.as_ref(), &log)?;
         let key = key(path, std::env::var_os(KEY_VARIABLE).as_deref(), &bytes)?;
-        let (log, recovered) = FileCommitLog::of(layer, &log, file, &bytes, key.clone(), told)?;
         let directory = StateDirectory {
             instance: instance(path)?,
             path: path.to_path_buf(),
+            key: key.clone(),
+        };
+        let taken = TakenLog {
+            layer,
+            path: log,
+            file,
+            bytes,
             key,
         };
-        Ok((directory, log, recovered))
+        Ok((directory, taken))
     }
 
     /// Refuses a directory that holds what is not Tidegate's. One that is missing or empty will do, and nothing in it is

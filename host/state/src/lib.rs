@@ -31,7 +31,7 @@ mod paths;
 
 pub use cipher::StateKey;
 pub use committer::{Cuts, LogCommitter};
-pub use directory::StateDirectory;
+pub use directory::{StateDirectory, TakenLog};
 pub use disk::{Disk, PrivateDisk};
 pub use ingest::{FileIngestLog, IngestLimits, UnreadLog};
 pub use keyed::{FileKeyedLog, OpenedKeyedLog};

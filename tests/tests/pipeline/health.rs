@@ -1,7 +1,7 @@
 //! Whether a host is well, as probes ask it.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -176,4 +176,35 @@ fn systemd_is_told_that_it_runs_that_it_is_not_hung_and_that_it_ends() {
     running.signal("TERM");
     told("STOPPING=1");
     assert!(running.wait(PATIENCE).success());
+}
+
+#[test]
+fn whoever_asks_is_answered_before_a_log_is_read_that_may_be_long() {
+    let pipeline = |admin: &str| {
+        let source = "[source.in]\ntype = \"file\"\npaths = [\"in.txt\"]\nformat = \"raw\"\n";
+        let sink = "[sink.out]\ntype = \"file\"\npath = \"out.txt\"\nformat = \"raw\"\n";
+        format!("[pipeline]\nname = \"early\"\nstate = \"state\"\n{admin}{source}{sink}")
+    };
+    let workspace = Workspace::new(&pipeline(""));
+    workspace.write("in.txt", "one\n");
+    workspace.run_pipeline();
+    // The log of a version that is not known: it is refused when it is read.
+    let mut log = workspace.read("state/commit.log");
+    log[4] ^= 0xff;
+    workspace.write("state/commit.log", &log);
+    let refused = || {
+        let output = workspace.run(&["run", "--quiet", "pipeline.toml"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let why = refused();
+    assert!(why.contains("another version"), "{why}");
+    assert!(!workspace.path("state/admin.json").exists());
+    // The admin API cannot be there, and that is known before the log is read.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    workspace.pipeline(&pipeline(&format!("[admin]\naddress = \"{address}\"\n")));
+    let why = refused();
+    assert!(why.contains(&address.to_string()), "{why}");
+    assert!(!why.contains("another version"), "{why}");
 }

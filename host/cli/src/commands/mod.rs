@@ -22,6 +22,7 @@ mod stopping;
 pub(crate) mod test;
 pub(crate) mod tokens;
 mod try_out;
+mod way_on;
 
 use std::io::Write;
 use std::path::Path;

@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Level, Model as _, Recovered};
+use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Model as _, Recovered};
 use tidegate_control::HealthReport;
 use tidegate_control::admin::AdminServer;
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
 use tidegate_gateway::endpoints::WellBeing;
-use tidegate_state::{Disk, FileCommitLog, StateDirectory};
+use tidegate_state::{Disk, FileCommitLog, StateDirectory, TakenLog};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, Summary, WorkKind};
 
 use super::stopping::Stopping;
+use super::way_on::way_on;
 use super::{check_state, none_is_wrong, print, read_pipeline};
 use crate::breakers::Breakers;
 use crate::collectors::Collectors;
@@ -118,29 +119,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     none_is_wrong(mistakes)?;
     check_state(&pipeline)?;
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
-    let (state, log, recovered) = read_state(&pipeline, &layer).map_err(|error| match error {
+    let of_state = |error| match error {
         error @ CommitLogError::StateKey { .. } => Failure::usage(error),
         error => error.into(),
-    })?;
+    };
+    let (state, log) = StateDirectory::take(&pipeline.state, layer.clone()).map_err(of_state)?;
     let state = Arc::new(state);
-    let committed = wire::letters::committed(&pipeline, &recovered);
-    let log: Arc<dyn CommitLog> = Arc::new(log);
-    let log: Arc<dyn CommitLog> = Arc::new(Shown::new(log, committed.clone()));
-    if let Some(why) = wire::gateway::unread::refusal(&pipeline, &recovered.tasks)? {
-        return Err(Failure::Run(anyhow::anyhow!(why)));
-    }
     // Who runs this pipeline already is known by its state directory: that is said, and not that the port is taken.
     let opened = opening::open(&pipeline)?;
     if let Some(bound) = &opened.bound {
         tracing::info!(address = %bound.address(), "the gateway has its address, and listens when the models are there");
     }
-    let restored = Counts::recovered(&recovered);
-    let starting = Arc::new(StartingHost::new(
-        &pipeline,
-        restored,
-        opened.remote.values().cloned().collect(),
-    ));
-    // Before components are compiled and models loaded, which may take minutes: whoever asks is told how far that is.
+    let remote = opened.remote.values().cloned().collect();
+    let starting = Arc::new(StartingHost::new(&pipeline, remote));
+    // Before a log is read, components are compiled and models loaded, which may take minutes: whoever asks is told how far
+    // that is.
     stopping.keep(match pipeline.admin {
         None => None,
         Some(address) => Some(AdminServer::start(
@@ -152,6 +145,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     #[cfg(target_os = "linux")]
     let supervised = Supervised::begin(starting.clone(), StartingHost::has_started)?;
+    let (log, recovered) = replayed(log).map_err(of_state)?;
+    starting.restored(Counts::recovered(&recovered));
+    let committed = wire::letters::committed(&pipeline, &recovered);
+    let log: Arc<dyn CommitLog> = Arc::new(log);
+    let log: Arc<dyn CommitLog> = Arc::new(Shown::new(log, committed.clone()));
+    if let Some(why) = wire::gateway::unread::refusal(&pipeline, &recovered.tasks)? {
+        return Err(Failure::Run(anyhow::anyhow!(why)));
+    }
     let tasks = tasks(&pipeline);
     let compiled = wire::Compiled::State(state.path().join("compiled"));
     let components = Components::new(state.path());
@@ -333,50 +334,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Opens the state directory and reads its commit log, which may be long.
-fn read_state(
-    pipeline: &Pipeline,
-    layer: &Arc<dyn FileLayer>,
-) -> Result<(StateDirectory, FileCommitLog, Recovered), CommitLogError> {
+/// Reads what the commit log says, which may be long.
+fn replayed(log: TakenLog) -> Result<(FileCommitLog, Recovered), CommitLogError> {
     let work = works().begin(WorkKind::Replay, "commit log");
     let told = |done, of| work.done_of(done, of);
-    StateDirectory::open_told(&pipeline.state, layer.clone(), &told)
-}
-
-/// What a run that failed does when it is started again: it depends on what its sources can give once more, and on what
-/// its sinks can take back.
-fn way_on(pipeline: &Pipeline) -> String {
-    let named = |is: fn(&SourceKind) -> bool| {
-        let of = pipeline.sources.iter().filter(|source| is(&source.kind));
-        of.map(|source| format!("{:?}", source.name))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let read = named(|kind| !matches!(kind, SourceKind::Stdin | SourceKind::Gateway(_)));
-    let gone = named(|kind| matches!(kind, SourceKind::Stdin));
-    let mut text = "the run failed".to_owned();
-    if !read.is_empty() {
-        text += &format!(
-            "; once the cause is mended and it is started again, it reads {read} on from its last cut"
-        );
-        let commit_point = pipeline.commit_point();
-        let repeats = pipeline.sinks.iter().filter(|sink| {
-            let (level, _) = commit_point.sink(&sink.kind.class());
-            level < Level::ExactlyOnce
-        });
-        let repeats: Vec<String> = repeats.map(|sink| format!("{:?}", sink.name)).collect();
-        if !repeats.is_empty() {
-            text += &format!(
-                ", and may write again what {} got since",
-                repeats.join(", ")
-            );
-        }
-    }
-    if !gone.is_empty() {
-        text +=
-            &format!("; what it had read of {gone} (standard input) after its last cut is gone");
-    }
-    text
+    log.replay(&told)
 }
 
 /// Tasks that can run at once: one for each file; of topics it is known only when the group has met.

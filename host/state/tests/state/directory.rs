@@ -46,8 +46,13 @@ fn whoever_waits_for_a_log_is_told_how_much_of_it_is_read() {
     drop(log);
     let heard = std::cell::RefCell::new(Vec::new());
     let told = |done, of| heard.borrow_mut().push((done, of));
-    let opened = StateDirectory::open_told(&path, Arc::new(Disk), &told).unwrap();
-    drop(opened);
+    let (_, taken) = StateDirectory::take(&path, Arc::new(Disk)).unwrap();
+    let other = StateDirectory::take(&path, Arc::new(Disk)).err();
+    assert!(
+        matches!(other, Some(CommitLogError::Locked { .. })),
+        "it is taken before it is read: {other:?}"
+    );
+    drop(taken.replay(&told).unwrap());
     let length = std::fs::metadata(path.join("commit.log")).unwrap().len();
     let heard = heard.into_inner();
     assert_eq!(heard.len(), 5);

@@ -26,7 +26,7 @@ use crate::live::{Live, counters, log_report, reported};
 use crate::models::{HostedModel, remote_report};
 use crate::terminal::under_way;
 use crate::wire::gateway::Serving;
-use crate::{metrics, revisions, wire};
+use crate::{live, metrics, revisions, wire};
 
 /// How long all tasks have to switch: one call of the operator each, however slow, and then some.
 pub(crate) const SWITCH_DEADLINE: Duration = Duration::from_secs(60);
@@ -267,6 +267,8 @@ impl Host for RunningHost {
             swaps: now.swaps,
             max_swap_wait_ms: now.longest_swap_wait_ms,
             stages: self.live.stages(&self.meters),
+            sources: live::sources(&self.meters),
+            cuts: live::cuts(&self.meters),
             graph: self.live.graph(&self.meters),
             deployments: self.live.deployments(),
             instance: String::new(),

@@ -6,12 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_control::config::{Pipeline, StageKind};
 use tidegate_control::{
-    ComponentVersion, DEPLOYMENTS, DeploymentReport, Graph, LogLine, LogReport, SlotCounters,
-    StageReport, StageRole, Way,
+    ComponentVersion, CutsReport, DEPLOYMENTS, DeploymentReport, Graph, LogLine, LogReport,
+    SlotCounters, SourceReport, StageReport, StageRole, Way,
 };
-use tidegate_telemetry::{Edges, Meters, StageMeters};
+use tidegate_telemetry::{Edges, Meters, SourceMeters, StageMeters};
 
-use crate::stage_times::StageTimes;
+use crate::stage_times::{StageTimes, in_milliseconds};
 
 /// Most bytes of why a deployment was refused.
 const REFUSAL_BYTES: usize = 2048;
@@ -115,6 +115,29 @@ impl Live {
         self.deployments
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sources, and how far they are.
+pub(crate) fn sources(meters: &Meters) -> Vec<SourceReport> {
+    let report = |source: &SourceMeters| SourceReport {
+        name: source.name.clone(),
+        records: source.records.get(),
+        rejected: source.rejected.get(),
+        unread_records: source.unread_records.get(),
+        unread_bytes: source.unread_bytes.get(),
+        behind_seconds: source.behind().map(|behind| behind.as_secs_f64()),
+    };
+    meters.sources().iter().map(report).collect()
+}
+
+/// The cuts, and what none has yet.
+pub(crate) fn cuts(meters: &Meters) -> CutsReport {
+    CutsReport {
+        held: meters.cuts.get(),
+        aborted: meters.cuts_aborted.get(),
+        uncommitted_seconds: meters.uncommitted().as_secs_f64(),
+        time_ms: in_milliseconds(&meters.cut_seconds.spread()),
     }
 }
 

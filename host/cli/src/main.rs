@@ -67,6 +67,7 @@ enum Command {
     Check(commands::check::Arguments),
     Deploy(commands::deploy::Arguments),
     Status(commands::status::Arguments),
+    Top(commands::top::Arguments),
     Health(commands::health::Arguments),
     /// Look at the dead letters of a pipeline, and send them again.
     #[command(subcommand)]
@@ -119,6 +120,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => commands::check::check(arguments),
         Command::Deploy(arguments) => commands::deploy::deploy(arguments),
         Command::Status(arguments) => commands::status::status(arguments),
+        Command::Top(arguments) => commands::top::top(arguments),
         Command::Health(arguments) => commands::health::health(arguments),
         Command::DeadLetters(command) => commands::letters::letters(command),
         Command::Page(arguments) => commands::page::page(arguments),

@@ -52,6 +52,11 @@ fn percentiles(before: &Spread, now: &Spread) -> Percentiles {
     for (count, before) in since.counts.iter_mut().zip(&before.counts) {
         *count = count.saturating_sub(*before);
     }
+    in_milliseconds(&since)
+}
+
+/// Percentiles of times in seconds; zero where there are none.
+pub(crate) fn in_milliseconds(since: &Spread) -> Percentiles {
     let of = |share| since.quantile(share).map_or(0.0, |seconds| seconds * 1e3);
     Percentiles {
         p50: of(0.5),

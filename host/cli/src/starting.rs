@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
-    DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Host, LetterPage,
+    CutsReport, DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Host, LetterPage,
     LetterQuery, LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport, Percentiles,
     RecordCounts, RunState, SentLetters, StatusReport,
 };
@@ -143,6 +143,8 @@ impl Host for StartingHost {
             swaps: 0,
             max_swap_wait_ms: 0.0,
             stages: Vec::new(),
+            sources: Vec::new(),
+            cuts: CutsReport::default(),
             graph: self.graph.clone(),
             deployments: Vec::new(),
             instance: self.instance.clone(),

@@ -9,7 +9,7 @@ use tidegate_telemetry::{plain, work_line};
 use crate::graph::Graph;
 use crate::health::HealthReport;
 use crate::letters::{LetterPage, LetterQuery, LetterReport, LettersRefused, SentLetters};
-use crate::live::{DeploymentReport, LogReport, StageReport};
+use crate::live::{CutsReport, DeploymentReport, LogReport, SourceReport, StageReport};
 use crate::models::{ModelRefused, ModelReport, RemoteReport};
 
 /// Most bytes of a kind or unit that are shown.
@@ -134,6 +134,12 @@ pub struct StatusReport {
     /// One for each stage, in the order of the file; none before it runs.
     #[serde(default)]
     pub stages: Vec<StageReport>,
+    /// One for each source, in the order of the file; none before it runs.
+    #[serde(default)]
+    pub sources: Vec<SourceReport>,
+    /// Its cuts.
+    #[serde(default)]
+    pub cuts: CutsReport,
     /// The pipeline as a graph.
     #[serde(default)]
     pub graph: Graph,

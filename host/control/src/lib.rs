@@ -35,6 +35,9 @@ pub use letters::{
     LETTERS, LetterHeader, LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused,
     MAX_LETTERS, MAX_SENT, SendLetters, SendResult, SendState, SentLetters,
 };
-pub use live::{DEPLOYMENTS, DeploymentReport, LogLine, LogReport, StageReport, StageRole};
+pub use live::{
+    CutsReport, DEPLOYMENTS, DeploymentReport, LogLine, LogReport, SourceReport, StageReport,
+    StageRole,
+};
 pub use metrics_token::read_metrics_token;
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};

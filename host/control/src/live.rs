@@ -32,6 +32,40 @@ pub struct StageReport {
     pub time_ms: Percentiles,
 }
 
+/// A source, what it has read since the start and how far it is behind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourceReport {
+    /// Its name.
+    pub name: String,
+    /// Records that were decoded.
+    pub records: u64,
+    /// Input that could not become a record.
+    pub rejected: u64,
+    /// Records that lie unread, where that is known.
+    #[serde(default)]
+    pub unread_records: Option<u64>,
+    /// Bytes that do, where that is known.
+    #[serde(default)]
+    pub unread_bytes: Option<u64>,
+    /// Age of the record that was read last, or nothing once all is read, seconds; none where records do not say when they
+    /// arose.
+    #[serde(default)]
+    pub behind_seconds: Option<f64>,
+}
+
+/// The cuts since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CutsReport {
+    /// Those that hold.
+    pub held: u64,
+    /// Those that came to nothing.
+    pub aborted: u64,
+    /// How old the oldest is that no cut may have, seconds.
+    pub uncommitted_seconds: f64,
+    /// How long those took that hold, as far as the buckets of the metrics tell.
+    pub time_ms: Percentiles,
+}
+
 /// What a stage does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

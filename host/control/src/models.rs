@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::list;
+use crate::api::{Percentiles, list};
 
 /// A model of the pipeline and what it did since it was loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelReport {
     /// Its name in the pipeline file.
     pub name: String,
@@ -43,6 +43,9 @@ pub struct ModelReport {
     pub prefix_hit_tokens: u64,
     /// Tokens made.
     pub tokens: u64,
+    /// From a request to the first token of its answer, as far as the buckets of the metrics tell.
+    #[serde(default)]
+    pub first_token_ms: Percentiles,
     /// Tokens guessed ahead.
     pub drafted: u64,
     /// Of these, tokens that were right.

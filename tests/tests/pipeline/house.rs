@@ -188,6 +188,8 @@ fn each_library_has_one_room() {
         ("llguidance", &["tidegate-grammar"]),
         ("safetensors", &["tidegate-weights"]),
         ("wit-component", &["tidegate-component"]),
+        // What a terminal is drawn on with.
+        ("unicode-width", &["tidegate-cli"]),
         ("half", &["tidegate-weights", "tidegate-infer"]),
         ("memmap2", &["tidegate-infer"]),
         // Of the rooms only the binary's; the others here are programs too.

@@ -36,6 +36,7 @@ mod swap;
 mod testing;
 mod told;
 mod toolchains;
+mod top;
 mod try_out;
 mod waiting;
 mod workers;

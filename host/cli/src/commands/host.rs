@@ -9,7 +9,7 @@ use tidegate_control::client::Client;
 use crate::exit::Failure;
 
 /// Which running host is meant.
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub(crate) struct HostArguments {
     /// The pipeline file of the running host; its state directory says where it listens.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["state", "address"])]

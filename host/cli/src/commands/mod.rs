@@ -21,6 +21,7 @@ pub(crate) mod status;
 mod stopping;
 pub(crate) mod test;
 pub(crate) mod tokens;
+pub(crate) mod top;
 mod try_out;
 mod way_on;
 

@@ -17,6 +17,7 @@ use super::open::ModelFile;
 use super::source::source;
 use crate::exit::with_causes;
 use crate::metrics::ModelNow;
+use crate::stage_times::in_milliseconds;
 
 /// A name that stages ask. While no model is loaded under it, requests are given back, and their records wait.
 pub(crate) struct HostedModel {
@@ -174,6 +175,7 @@ impl HostedModel {
             prompt_tokens: stats.prompt_tokens,
             prefix_hit_tokens: stats.prefix_hit_tokens,
             tokens: stats.tokens,
+            first_token_ms: in_milliseconds(&stats.first_token_seconds),
             drafted: stats.drafted,
             accepted: stats.accepted,
             preemptions: stats.preemptions,

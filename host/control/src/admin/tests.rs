@@ -74,6 +74,8 @@ fn report() -> StatusReport {
         swaps: 0,
         max_swap_wait_ms: 0.0,
         stages: Vec::new(),
+        sources: Vec::new(),
+        cuts: Default::default(),
         graph: Default::default(),
         deployments: Vec::new(),
         instance: "one".into(),

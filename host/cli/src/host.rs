@@ -8,10 +8,11 @@ use tidegate_connect::remote::RemoteModel;
 use tidegate_contract::Slot as _;
 use tidegate_control::config::Breaker;
 use tidegate_control::{
-    AuditReport, DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport, Host,
-    LetterPage, LetterQuery, LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport,
-    Percentiles, RecordCounts, RunState, SentLetters, ShedReport, SlotReport, SlotTrouble,
-    StatusReport,
+    AuditReport, DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport, Hearer,
+    Host, LetterPage, LetterQuery, LetterReport, LettersRefused, LogReport, ModelAnswer,
+    ModelQuestion, ModelRefused, ModelReport, Percentiles, PlaygroundRefused, RecordCounts,
+    RunState, SentLetters, ShedReport, SlotReport, SlotTrouble, StatusReport, TriedRecord,
+    TryRecord,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -24,6 +25,7 @@ use crate::components::Components;
 use crate::letters::Letters;
 use crate::live::{Live, counters, log_report, reported};
 use crate::models::{HostedModel, remote_report};
+use crate::playground::Playground;
 use crate::terminal::under_way;
 use crate::wire::gateway::Serving;
 use crate::{live, metrics, revisions, wire};
@@ -65,6 +67,7 @@ pub(crate) struct RunningHost {
     pub(crate) controls: Controls,
     pub(crate) meters: Arc<Meters>,
     pub(crate) live: Live,
+    pub(crate) playground: Playground,
     pub(crate) letters: Letters,
     /// The audit, if there is one.
     pub(crate) audit: Option<AuditFile>,
@@ -131,6 +134,7 @@ impl RunningHost {
         }
         let measured = slots.iter().map(|slot| (slot.name(), slot.metrics()));
         metrics::operators(&mut exposition, measured);
+        metrics::playground(&mut exposition, &self.playground.now());
         exposition
     }
 
@@ -318,6 +322,29 @@ impl Host for RunningHost {
             .iter()
             .find(|hosted| hosted.slot.name() == slot)?;
         Some(log_report(hosted.slot.log(after)))
+    }
+
+    fn ask_model(
+        &self,
+        question: &ModelQuestion,
+        hearer: &dyn Hearer,
+    ) -> Result<ModelAnswer, PlaygroundRefused> {
+        if self.controls.is_stopping() {
+            return Err(PlaygroundRefused::NotRunning);
+        }
+        self.playground.ask(question, hearer)
+    }
+
+    fn try_record(
+        &self,
+        record: &TryRecord,
+        hearer: &dyn Hearer,
+    ) -> Result<TriedRecord, PlaygroundRefused> {
+        if self.controls.is_stopping() {
+            return Err(PlaygroundRefused::NotRunning);
+        }
+        let slots = self.slots.iter().map(|hosted| &hosted.slot);
+        self.playground.try_record(slots, record, hearer)
     }
 
     fn metrics(&self) -> Option<String> {

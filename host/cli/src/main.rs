@@ -18,6 +18,7 @@ mod live;
 mod metrics;
 mod models;
 mod opening;
+mod playground;
 mod revisions;
 mod stage_times;
 mod starting;

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::Pipeline;
 use tidegate_control::{
-    CutsReport, DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Host, LetterPage,
-    LetterQuery, LetterReport, LettersRefused, LogReport, ModelRefused, ModelReport, Percentiles,
-    RecordCounts, RunState, SentLetters, StatusReport,
+    CutsReport, DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Hearer, Host,
+    LetterPage, LetterQuery, LetterReport, LettersRefused, LogReport, ModelAnswer, ModelQuestion,
+    ModelRefused, ModelReport, Percentiles, PlaygroundRefused, RecordCounts, RunState, SentLetters,
+    StatusReport, TriedRecord, TryRecord,
 };
 use tidegate_flow::Counts;
 use tidegate_telemetry::metrics::Exposition;
@@ -215,6 +216,24 @@ impl Host for StartingHost {
 
     fn dead_letter(&self, id: &str) -> Result<LetterReport, LettersRefused> {
         self.ready()?.dead_letter(id)
+    }
+
+    fn ask_model(
+        &self,
+        question: &ModelQuestion,
+        hearer: &dyn Hearer,
+    ) -> Result<ModelAnswer, PlaygroundRefused> {
+        let running = self.running().ok_or(PlaygroundRefused::NotRunning)?;
+        running.ask_model(question, hearer)
+    }
+
+    fn try_record(
+        &self,
+        record: &TryRecord,
+        hearer: &dyn Hearer,
+    ) -> Result<TriedRecord, PlaygroundRefused> {
+        let running = self.running().ok_or(PlaygroundRefused::NotRunning)?;
+        running.try_record(record, hearer)
     }
 
     fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {

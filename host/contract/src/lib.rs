@@ -48,9 +48,9 @@ pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedLoss, KeyedValue};
 pub use letters::{LetterError, LetterStore, WrittenLetter};
 pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
-    Answer, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane, MOST_CALLS,
-    MOST_STOPS, Made, Makes, Message, Model, ModelFacts, ModelTask, Parameters, Piece, Prompt,
-    Reply, Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
+    Answer, CLASS_BESIDE, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane,
+    MOST_CALLS, MOST_STOPS, Made, Makes, Message, Model, ModelFacts, ModelTask, Parameters, Piece,
+    Prompt, Reply, Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
 };
 pub use model_error::{Blame, ModelError};
 pub use operator::{

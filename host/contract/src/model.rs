@@ -127,6 +127,9 @@ impl From<Vec<Message>> for Conversation {
     }
 }
 
+/// The class of what is asked beside the stream: behind all that a pipeline file can name, 0 to 9.
+pub const CLASS_BESIDE: u8 = 10;
+
 /// Most stop strings of a request.
 pub const MOST_STOPS: usize = 64;
 

@@ -6,6 +6,7 @@ import { Engine } from './engine.js';
 import { Letters } from './letters.js';
 import { Logs } from './logs.js';
 import { Dialog, typed } from './parts.js';
+import { Playground } from './playground.js';
 import { Slots } from './slots.js';
 import { Stream, troubles } from './stream.js';
 import { changed, follow, signIn, signOut, store, subscribe, takeToken, tryNow } from './store.js';
@@ -16,6 +17,7 @@ const VIEWS = [
   ['dead-letters', 'Dead letters', Letters],
   ['engine', 'Engine', Engine],
   ['logs', 'Logs', Logs],
+  ['playground', 'Playground', Playground],
 ];
 const KEYS = [
   ...VIEWS.map(([, title], at) => [String(at + 1), title]),

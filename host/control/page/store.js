@@ -159,12 +159,12 @@ export function tryNow() {
   wake();
 }
 
-/** Server-sent events. A host that says nothing for ten seconds is away. */
-async function* events(reader, aborted) {
+/** Server-sent events. A host that says nothing for so long is away. */
+export async function* events(reader, aborted, patience = 10_000) {
   const decoder = new TextDecoder();
   let text = '';
   for (;;) {
-    const silence = setTimeout(() => aborted.abort(), 10_000);
+    const silence = setTimeout(() => aborted.abort(), patience);
     const { value, done } = await reader.read().finally(() => clearTimeout(silence));
     if (done) return;
     text += decoder.decode(value, { stream: true });

@@ -11,6 +11,9 @@ use crate::health::HealthReport;
 use crate::letters::{LetterPage, LetterQuery, LetterReport, LettersRefused, SentLetters};
 use crate::live::{CutsReport, DeploymentReport, LogReport, SourceReport, StageReport};
 use crate::models::{ModelRefused, ModelReport, RemoteReport};
+use crate::playground::{
+    Hearer, ModelAnswer, ModelQuestion, PlaygroundRefused, TriedRecord, TryRecord,
+};
 
 /// Most bytes of a kind or unit that are shown.
 const MOST_UNIT: usize = 64;
@@ -72,6 +75,27 @@ pub trait Host: Send + Sync {
     fn log(&self, slot: &str, after: u64) -> Option<LogReport> {
         let _ = (slot, after);
         None
+    }
+
+    /// Asks a model, behind all that the stream asks it. Returns when the answer has ended, or nobody hears it any more.
+    fn ask_model(
+        &self,
+        question: &ModelQuestion,
+        hearer: &dyn Hearer,
+    ) -> Result<ModelAnswer, PlaygroundRefused> {
+        let _ = (question, hearer);
+        Err(PlaygroundRefused::NotRunning)
+    }
+
+    /// Runs a record through the pipeline beside its stream: nothing of it is written, and nothing counts. Returns when it
+    /// has ended, or nobody waits for it any more.
+    fn try_record(
+        &self,
+        record: &TryRecord,
+        hearer: &dyn Hearer,
+    ) -> Result<TriedRecord, PlaygroundRefused> {
+        let _ = (record, hearer);
+        Err(PlaygroundRefused::NotRunning)
     }
 
     /// Its counters in the text format of Prometheus, if it has any.

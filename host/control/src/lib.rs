@@ -22,6 +22,7 @@ mod letters;
 mod live;
 mod metrics_token;
 mod models;
+mod playground;
 mod token;
 
 pub use api::{
@@ -41,3 +42,7 @@ pub use live::{
 };
 pub use metrics_token::read_metrics_token;
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};
+pub use playground::{
+    Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, MAX_TRIED_HEADERS, ModelAnswer,
+    ModelQuestion, PlaygroundRefused, TriedDeath, TriedRecord, TriedStage, TriedValue, TryRecord,
+};

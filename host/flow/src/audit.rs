@@ -24,13 +24,46 @@ pub(crate) enum Outcome<'a> {
     Left,
 }
 
+/// A line of the audit that is of no record of this run.
+#[derive(Clone, Debug)]
+pub struct AuditLine {
+    /// What was asked about, in the place of a record: no source can be called so.
+    pub record: String,
+    /// What is nobody's secret: a JSON object, as text.
+    pub facts: String,
+    /// What was asked and answered: a JSON object, as text.
+    pub content: String,
+}
+
 /// A worker's view of the audit; nothing where there is none.
 #[derive(Default)]
-pub(crate) struct Audit(Option<Box<dyn AuditLog>>);
+pub(crate) struct Audit {
+    log: Option<Box<dyn AuditLog>>,
+    /// Lines of no record that are not flushed. Nothing brings them again, so they are kept when a cut comes to nothing.
+    beside: Vec<AuditLine>,
+    /// A cut came to nothing: they are to be collected again.
+    forgotten: bool,
+}
 
 impl Audit {
     pub(crate) fn new(log: Option<Box<dyn AuditLog>>) -> Audit {
-        Audit(log)
+        Audit {
+            log,
+            beside: Vec::new(),
+            forgotten: false,
+        }
+    }
+
+    /// Takes a line of no record. Returns whether there is an audit that has it.
+    pub(crate) fn add(&mut self, line: AuditLine) -> Result<bool, CommitError> {
+        let Some(log) = &mut self.log else {
+            return Ok(false);
+        };
+        if !self.forgotten {
+            write(log.as_mut(), &line)?;
+        }
+        self.beside.push(line);
+        Ok(true)
     }
 
     /// A question of this stage has ended.
@@ -41,7 +74,7 @@ impl Audit {
         entry: &Entry,
         outcome: Outcome<'_>,
     ) -> Result<(), CommitError> {
-        let Some(log) = &mut self.0 else {
+        let Some(log) = &mut self.log else {
             return Ok(());
         };
         let (Some(described), Some(record)) = (topology.stages.get(stage), entry.view()) else {
@@ -65,22 +98,41 @@ impl Audit {
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.0.as_ref().map_or(0, |log| log.pending())
+        let lines = self.beside.iter().filter(|_| self.forgotten);
+        let forgotten: usize = lines
+            .map(|line| line.facts.len() + line.content.len())
+            .sum();
+        forgotten + self.log.as_ref().map_or(0, |log| log.pending())
     }
 
     pub(crate) fn discard(&mut self) {
-        if let Some(log) = &mut self.0 {
+        if let Some(log) = &mut self.log {
             log.discard();
         }
+        self.forgotten = !self.beside.is_empty();
     }
 
     pub(crate) fn flush(&mut self, cut: &mut Cut) -> Result<(), CommitError> {
-        let Some(log) = &mut self.0 else {
+        let Some(log) = &mut self.log else {
             return Ok(());
         };
+        if std::mem::take(&mut self.forgotten) {
+            let mut beside = self.beside.iter();
+            beside.try_for_each(|line| write(log.as_mut(), line))?;
+        }
         cut.sinks.extend(log.flush().map_err(failed)?);
+        self.beside.clear();
         Ok(())
     }
+}
+
+fn write(log: &mut dyn AuditLog, line: &AuditLine) -> Result<(), CommitError> {
+    let audited = Audited {
+        record: &line.record,
+        facts: &line.facts,
+        content: &line.content,
+    };
+    log.write(&audited).map_err(failed)
 }
 
 fn failed(error: SinkError) -> CommitError {
@@ -236,4 +288,66 @@ fn trace(record: &RecordView<'_>) -> Option<String> {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let valid = trace.len() == 32 && trace.bytes().all(is_hex) && trace.bytes().any(|b| b != b'0');
     valid.then(|| trace.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tidegate_contract::SinkPosition;
+
+    use super::*;
+
+    /// Lines that are collected, and those that are flushed.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<(Vec<String>, Vec<String>)>>);
+
+    impl AuditLog for Lines {
+        fn write(&mut self, audited: &Audited<'_>) -> Result<(), SinkError> {
+            self.0.lock().unwrap().0.push(audited.record.to_owned());
+            Ok(())
+        }
+
+        fn pending(&self) -> usize {
+            self.0.lock().unwrap().0.len()
+        }
+
+        fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+            let (collected, flushed) = &mut *self.0.lock().unwrap();
+            flushed.append(collected);
+            Ok(None)
+        }
+
+        fn discard(&mut self) {
+            self.0.lock().unwrap().0.clear();
+        }
+
+        fn position(&self) -> Option<SinkPosition> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_line_of_no_record_is_written_once_however_many_cuts_come_to_nothing() {
+        let lines = Lines::default();
+        let line = |record: &str| AuditLine {
+            record: record.to_owned(),
+            facts: "{}".to_owned(),
+            content: "{}".to_owned(),
+        };
+        let mut audit = Audit::new(Some(Box::new(lines.clone())));
+        assert!(audit.add(line("one")).unwrap());
+        audit.discard();
+        assert!(audit.pending() > 0, "it asks for the next cut");
+        assert!(audit.add(line("two")).unwrap());
+        audit.discard();
+        audit.flush(&mut Cut::default()).unwrap();
+        assert_eq!(audit.pending(), 0);
+        assert!(audit.add(line("three")).unwrap());
+        audit.flush(&mut Cut::default()).unwrap();
+        audit.discard();
+        audit.flush(&mut Cut::default()).unwrap();
+        assert_eq!(lines.0.lock().unwrap().1, ["one", "two", "three"]);
+        assert!(!Audit::default().add(line("none")).unwrap());
+    }
 }

@@ -49,6 +49,7 @@ mod traced;
 mod waiting;
 mod worker;
 
+pub use audit::AuditLine;
 pub use counts::Counts;
 pub use error::FlowError;
 pub use makers::{Makers, Outdated};

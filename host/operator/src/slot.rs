@@ -164,6 +164,25 @@ impl ComponentSlot {
         ComponentSlot::with(component.clone(), options, &config, None)
     }
 
+    /// A slot of its own with the revision that runs now: what its instances do counts there alone, no breaker looks at
+    /// it, and this one takes its lines.
+    pub fn beside(&self, listener: Arc<dyn Listener>) -> Result<ComponentSlot, OperatorError> {
+        let revision = self.current.load().revision.clone();
+        let options = SlotOptions {
+            name: self.context.shared.name.clone(),
+            grants: self.context.grants,
+            limits: self.context.limits.clone(),
+            config: revision.config.to_string(),
+            required_outputs: self.required_outputs.clone(),
+            requires_tokens: self.requires_tokens,
+            tasks: 1,
+            breaker: Breaker::default(),
+            seed: self.context.seed,
+            listener: Some(listener),
+        };
+        ComponentSlot::of(&revision.component, options)
+    }
+
     /// The same where the log says what ran: the configuration that was deployed stays while that of the pipeline file
     /// does, and where the revision is the one that ran, and no instance of it can be started or asked now, the slot is
     /// made without, and whoever needs one tries again. Anything else has to start.

@@ -14,8 +14,8 @@ use crate::reply::GuardedReply;
 /// Most losses of the device that a request goes on after, where others were in the step too.
 const MOST_FAULTS: u32 = 3;
 
-/// Classes that are told apart: a pipeline file has 0 to 9.
-pub(crate) const CLASSES: usize = 10;
+/// Classes that are told apart: a pipeline file has 0 to 9, and behind them are those of nobody's stream.
+pub(crate) const CLASSES: usize = 1 + tidegate_contract::CLASS_BESIDE as usize;
 
 /// Places of a queue.
 #[derive(Debug)]

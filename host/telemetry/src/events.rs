@@ -14,11 +14,6 @@ use crate::trace::TraceId;
 /// Most bytes of a reason in a log line.
 const REASON_BYTES: usize = 4096;
 
-/// Whether the n-th event of a flood is logged for everybody: the first ten are, and each power of ten.
-fn is_logged(number: u64) -> bool {
-    number <= 10 || number.checked_ilog10().map(|digits| 10u64.pow(digits)) == Some(number)
-}
-
 /// Counts for a stage, and gives its name.
 fn stage(meters: &Meters, index: usize, count: impl Fn(&StageMeters)) -> &str {
     match meters.stages().get(index) {
@@ -173,7 +168,7 @@ impl RecordDead<'_> {
         let (source, partition, offset) = (self.source, self.partition, self.offset);
         let reason = &*plain(self.reason, REASON_BYTES);
         let trace_id = self.trace.map(display);
-        if is_logged(number) {
+        if meters.logs(number) {
             warn!(
                 stage,
                 source, partition, offset, number, trace_id, reason, "record is a dead letter"
@@ -220,7 +215,7 @@ impl RecordUnanswered<'_> {
         let (source, partition, offset) = (self.source, self.partition, self.offset);
         let reason = &*plain(self.reason, REASON_BYTES);
         let trace_id = self.trace.map(display);
-        if self.elsewhere && is_logged(number) {
+        if self.elsewhere && meters.logs(number) {
             warn!(
                 stage,
                 source, partition, offset, number, trace_id, reason, "another server has no answer"
@@ -260,7 +255,7 @@ impl InstanceLost<'_> {
         let (digest, records) = (self.digest, self.records);
         let version = &*plain(self.version, REASON_BYTES);
         let reason = &*plain(self.reason, REASON_BYTES);
-        if is_logged(number) {
+        if meters.logs(number) {
             warn!(
                 stage,
                 version, digest, records, number, reason, "an operator instance was lost"
@@ -294,7 +289,7 @@ impl StageUnavailable<'_> {
         // For people who look: the first line. The log has all, a backtrace too.
         let first_line = self.reason.lines().next().unwrap_or_default();
         let (stage, reason) = (of.name.as_str(), &*plain(self.reason, REASON_BYTES));
-        if of.fails(self.first, &plain(first_line, REASON_BYTES)) {
+        if of.fails(self.first, &plain(first_line, REASON_BYTES)) && meters.logs(1) {
             warn!(
                 stage,
                 reason, "stage cannot answer: its records wait, and it is tried again"

@@ -141,6 +141,8 @@ impl StageMeters {
 #[derive(Debug)]
 pub struct Meters {
     pipeline: String,
+    /// Whether what happens is of no stream, and nothing for the log.
+    beside: bool,
     tracer: Tracer,
     started: Instant,
     /// Read from the sources, those that could not be decoded included.
@@ -197,6 +199,7 @@ impl Meters {
     pub fn new<'a>(pipeline: &str, stages: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             pipeline: pipeline.to_owned(),
+            beside: false,
             tracer: Tracer::default(),
             started: Instant::now(),
             records_in: Counter::default(),
@@ -233,6 +236,21 @@ impl Meters {
     /// The same, which also count what goes from whom to whom.
     pub fn with_edges(self, edges: Edges) -> Self {
         Self { edges, ..self }
+    }
+
+    /// Of what runs beside the stream: it is counted, and no more than `debug` is said of it in the log.
+    #[must_use]
+    pub fn beside(self) -> Self {
+        Self {
+            beside: true,
+            ..self
+        }
+    }
+
+    /// Whether the n-th event of a flood is logged for everybody: the first ten are, and each power of ten.
+    pub(crate) fn logs(&self, number: u64) -> bool {
+        let power = |digits| 10u64.pow(digits) == number;
+        !self.beside && (number <= 10 || number.checked_ilog10().is_some_and(power))
     }
 
     /// What went from whom to whom.

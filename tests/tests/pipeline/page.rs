@@ -1,6 +1,7 @@
 //! The page of a running pipeline, in a browser.
 
 mod browser;
+mod playground;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -102,12 +103,13 @@ path = "out.jsonl"
 const FOLLOW: [&str; 5] = ["run", "--quiet", "--until", "forever", "pipeline.toml"];
 
 /// Views by their titles, with what each of them shows of this pipeline.
-const VIEWS: [(&str, &str); 5] = [
+const VIEWS: [(&str, &str); 6] = [
     ("Stream", "hostile.wasm"),
     ("Slots", "misbehave 1.0.0"),
     ("Dead letters", "unreachable"),
     ("Engine", "Memory on the adapter"),
     ("Logs", "call 1"),
+    ("Playground", "Beside the stream"),
 ];
 
 #[test]

@@ -26,6 +26,7 @@ use crate::health::silent_at_most;
 use crate::host::{HostedSlot, RunningHost};
 use crate::live::Live;
 use crate::models::Served;
+use crate::playground::Playground;
 use crate::starting::StartingHost;
 #[cfg(target_os = "linux")]
 use crate::supervised::Supervised;
@@ -233,7 +234,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         _ => None,
     };
     let (mut models, mut remote) = (Vec::new(), Vec::new());
-    for served in served.into_iter().flatten() {
+    for served in served.iter().flatten().cloned() {
         match served {
             Served::Hosted(model) => models.push(model),
             Served::Remote(model) => remote.push(model),
@@ -269,6 +270,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         controls: run.controls(),
         meters: meters.clone(),
         live,
+        playground: Playground::new(pipeline.clone(), served, run.controls()),
         letters: wire::letters::open(&pipeline, committed, again),
         audit,
         silent_at_most: silent_at_most(&pipeline),

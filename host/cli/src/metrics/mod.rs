@@ -3,12 +3,14 @@
 mod gateway;
 mod models;
 mod operators;
+mod playground;
 mod process;
 mod revisions;
 
 pub(crate) use self::gateway::{GatewayNow, gateway};
 pub(crate) use self::models::{ModelNow, models, remote};
 pub(crate) use self::operators::operators;
+pub(crate) use self::playground::{PlaygroundNow, playground};
 pub(crate) use self::process::process;
 pub(crate) use self::revisions::revisions;
 

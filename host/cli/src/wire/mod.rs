@@ -18,7 +18,7 @@ mod stages;
 pub(crate) use audit::audit;
 pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, user_cache};
 pub(crate) use models::{Models, load as load_models};
-pub(crate) use ports::{Ground, worker_parts};
+pub(crate) use ports::{Ground, decoder, encoder, worker_parts};
 pub(crate) use slots::{Compiled, Tasks, slots, sweep};
 use stages::max_tokens;
 pub(crate) use stages::{PARTING, sources, topology};

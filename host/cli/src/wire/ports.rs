@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
+use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions, OptionError};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_connect::kafka::{KafkaCommitter, KafkaSink, KafkaSource};
 use tidegate_connect::standard::{StandardSink, StandardSource};
@@ -183,7 +183,7 @@ fn open_source(
     })
 }
 
-pub(super) fn decoder(decoding: &Decoding) -> DecoderOptions {
+pub(crate) fn decoder(decoding: &Decoding) -> DecoderOptions {
     DecoderOptions {
         format: format(decoding.format),
         key: decoding.key.clone(),
@@ -210,6 +210,14 @@ fn encoder_options(encoding: &Encoding) -> EncoderOptions {
         delimiter: encoding.delimiter,
         ..EncoderOptions::default()
     }
+}
+
+/// How a sink of lines writes records of these sources.
+pub(crate) fn encoder(encoding: &Encoding, sources: Vec<String>) -> Result<Encoder, OptionError> {
+    Encoder::new(EncoderOptions {
+        sources,
+        ..encoder_options(encoding)
+    })
 }
 
 /// Whether standard output was sent into this file.

@@ -96,8 +96,8 @@ pub(crate) fn slots(
         .iter()
         .filter(|s| matches!(s.kind, StageKind::Operator(_)))
         .count();
-    // Each task has an instance, and a deployment warms as many beside them.
-    let instances = (operators * tasks.most * 2 + 16).max(64) as u32;
+    // Each task has an instance, a deployment warms as many beside them, and a record that is tried has one.
+    let instances = (operators * (tasks.most * 2 + 1) + 16).max(64) as u32;
     let engine = Engine::new(EngineOptions {
         instances,
         compile: CompileLimits {

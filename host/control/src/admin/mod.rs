@@ -15,6 +15,7 @@ mod live;
 mod logs;
 mod models;
 mod page;
+mod playground;
 mod routes;
 #[cfg(test)]
 mod tests;

@@ -41,6 +41,7 @@ const FILES: &[(&str, &str, &[u8])] = &files![
     SCRIPT "letters.js",
     SCRIPT "engine.js",
     SCRIPT "logs.js",
+    SCRIPT "playground.js",
 ];
 
 /// Where a path begins that is one of these.

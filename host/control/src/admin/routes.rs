@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::live::{self, Live};
 use super::page;
+use super::playground::{self, Places};
 use super::{CONFIG_BYTES, MAX_COMPONENT, MAX_CONFIG};
 use crate::api::{DeployRefused, DeployRequest, Host};
 use crate::metrics_token::read_metrics_token;
@@ -34,6 +35,7 @@ const LABEL: usize = 200;
 pub(super) struct Shared {
     pub(super) host: Arc<dyn Host>,
     pub(super) live: Live,
+    pub(super) playground: Places,
     /// `Bearer ` and the token.
     authorization: Vec<u8>,
     /// The file with the token of those who scrape metrics, if they have one.
@@ -54,6 +56,7 @@ pub(super) fn router(
     let shared = Arc::new(Shared {
         host,
         live: Live::new(),
+        playground: Places::new(),
         authorization: format!("Bearer {token}").into_bytes(),
         metrics_token,
         names: vec![
@@ -79,6 +82,8 @@ pub(super) fn router(
         .route("/v1/dead-letters/send", post(super::letters::send))
         .route("/v1/dead-letters/{*id}", get(super::letters::one))
         .route("/v1/live", get(live::follow))
+        .route("/v1/playground/model", post(playground::model))
+        .route("/v1/playground/record", post(playground::record))
         .route("/v1/slots/{slot}/logs", get(super::logs::slot))
         .route(METRICS, get(metrics))
         .merge(page::router())
@@ -88,7 +93,8 @@ pub(super) fn router(
                 StatusCode::NOT_FOUND,
                 format!(
                     "there is no {method} {path}; GET /healthz/live, GET /healthz/ready, GET /v1/health, GET /v1/status, GET /v1/models, GET /v1/dead-letters, \
-                     GET /v1/dead-letters/ID, GET /v1/live, GET /v1/slots/SLOT/logs, GET /metrics, POST /v1/dead-letters/send, POST /v1/slots/SLOT, POST /v1/models/MODEL, DELETE /v1/models/MODEL"
+                     GET /v1/dead-letters/ID, GET /v1/live, GET /v1/slots/SLOT/logs, GET /metrics, POST /v1/dead-letters/send, POST /v1/playground/model, \
+                     POST /v1/playground/record, POST /v1/slots/SLOT, POST /v1/models/MODEL, DELETE /v1/models/MODEL"
                 ),
             )
         })

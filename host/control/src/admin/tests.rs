@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 mod page;
+mod playground;
 
 use super::*;
 use crate::api::{
@@ -14,6 +15,9 @@ use crate::api::{
 };
 use crate::client::{Client, ClientError};
 use crate::models::{BreakerState, ModelRefused, ModelReport, RemoteReport};
+use crate::playground::{
+    Hearer, ModelAnswer, ModelQuestion, PlaygroundRefused, TriedRecord, TryRecord,
+};
 
 /// Slot, and what was put into it.
 type Seen = (String, DeployRequest);
@@ -25,6 +29,8 @@ struct Fake {
     /// Records read so far, and how often the status was asked for.
     records: AtomicU64,
     asked: AtomicU64,
+    /// Things of the playground that are under way.
+    under_way: AtomicU64,
 }
 
 fn version(version: &str) -> ComponentVersion {
@@ -123,6 +129,22 @@ impl Host for Fake {
             loaded: false,
             ..model("/models/small")
         })
+    }
+
+    fn ask_model(
+        &self,
+        question: &ModelQuestion,
+        hearer: &dyn Hearer,
+    ) -> Result<ModelAnswer, PlaygroundRefused> {
+        playground::ask(self, question, hearer)
+    }
+
+    fn try_record(
+        &self,
+        record: &TryRecord,
+        hearer: &dyn Hearer,
+    ) -> Result<TriedRecord, PlaygroundRefused> {
+        playground::try_record(self, record, hearer)
     }
 
     fn deploy(&self, slot: &str, deployment: DeployRequest) -> Result<DeployReport, DeployRefused> {

@@ -30,6 +30,7 @@ use self::kept_requests::KeptRequests;
 use self::rests::Rests;
 use self::tasks::Tasks;
 use self::watch::Watch;
+use crate::audit::AuditLine;
 use crate::entry::Tokens;
 use crate::error::FlowError;
 use crate::feeding::Attempts;
@@ -83,6 +84,11 @@ pub(crate) enum Control {
     Switch {
         stage: usize,
         reply: Sender<Result<Switched, String>>,
+    },
+    /// A line goes into the audit with the next cut. The answer is whether there is an audit.
+    Audit {
+        line: AuditLine,
+        reply: Sender<bool>,
     },
 }
 
@@ -297,7 +303,7 @@ impl Worker {
             if stopping.is_none() && self.shared.stop.load(Ordering::Relaxed) {
                 stopping = Some(Instant::now());
             }
-            self.take_controls();
+            self.take_controls()?;
             let mut busy = self.take_completions()?;
             busy |= self.take_rests()?;
             busy |= self.take_gone()?;
@@ -373,7 +379,7 @@ impl Worker {
         all_are_here && in_flight == 0 && self.tasks.have_ended()
     }
 
-    fn take_controls(&mut self) {
+    fn take_controls(&mut self) -> Result<(), FlowError> {
         while let Ok(control) = self.controls.try_recv() {
             match control {
                 Control::Switch { stage, reply } => {
@@ -384,8 +390,13 @@ impl Worker {
                     // The one who asked may have given up.
                     let _ = reply.try_send(switched);
                 }
+                Control::Audit { line, reply } => {
+                    let has = self.output.audit.add(line)?;
+                    let _ = reply.try_send(has);
+                }
             }
         }
+        Ok(())
     }
 
     /// Has every task run the stage's current version. After one that cannot start it the others are not tried: each

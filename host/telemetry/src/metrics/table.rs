@@ -166,7 +166,7 @@ families! {
         "Whether the model takes requests";
     MODEL_MEMORY = Gauge "tidegate_model_memory_bytes", Unit::Bytes, &[MODEL], Now,
         "Bytes it holds on its adapter, its draft model included";
-    MODEL_WAITING = Gauge "tidegate_model_waiting_requests", REQUESTS, &[MODEL, label("class", "0 to 9")], Now,
+    MODEL_WAITING = Gauge "tidegate_model_waiting_requests", REQUESTS, &[MODEL, label("class", "0 to 9, and 10 of the playground")], Now,
         "Requests that wait for their first step, by priority";
     MODEL_RUNNING = Gauge "tidegate_model_running_sequences", Unit::Of("sequences"), &[MODEL], Now,
         "Answers or texts in the making";
@@ -255,6 +255,12 @@ families! {
     GATEWAY_SHED = Counter "tidegate_gateway_shed_requests_total", REQUESTS,
         &[label("source", "sources with load steps"), label("step", "steps of the source")], Process,
         "Requests with which load has done something";
+
+    PLAYGROUND_ENDED = Counter "tidegate_playground_tries_total", Unit::Of("tries"),
+        &[label("kind", "model, record"), label("outcome", "answered, failed, left")], Process,
+        "Questions and records that were tried on the page and have ended; the figures of stages and of records leave them out";
+    PLAYGROUND_TOKENS = Counter "tidegate_playground_tokens_total", Unit::Of("tokens"), &[label("kind", "prompt, generated")], Process,
+        "Tokens of those; the figures of the models they asked have them too";
 
     READY = Gauge "tidegate_ready", Unit::Truth, &[], Now,
         "Whether the pipeline does its work: what `tidegate health --ready` says";

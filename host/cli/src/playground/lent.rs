@@ -1,0 +1,310 @@
+//! Models as the playground has them: behind the stream, counted apart, and so many questions at most.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tidegate_contract::{
+    Answer, CLASS_BESIDE, Made, Makes, Model, ModelError, ModelFacts, Piece, Prompt, Reply,
+    Request, RequestId,
+};
+
+/// Tokens of all that the playground asked.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    pub(crate) prompt: AtomicU64,
+    pub(crate) generated: AtomicU64,
+}
+
+impl Tokens {
+    fn add(&self, answer: &Answer) {
+        let prompt = u64::from(answer.prompt_tokens);
+        self.prompt.fetch_add(prompt, Ordering::Relaxed);
+        if let Made::Choices(choices) = &answer.made {
+            let made: usize = choices.iter().map(|choice| choice.tokens.len()).sum();
+            self.generated.fetch_add(made as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What is asked of models for one thing that is tried.
+pub(super) struct Loans {
+    under_way: Mutex<BTreeMap<RequestId, Arc<dyn Model>>>,
+    asked: AtomicUsize,
+    /// Most questions.
+    most: usize,
+    /// There were to be more.
+    is_over: AtomicBool,
+    /// When no answer is of any use.
+    until: Instant,
+    tokens: Arc<Tokens>,
+}
+
+impl Loans {
+    pub(super) fn new(most: usize, until: Instant, tokens: Arc<Tokens>) -> Arc<Loans> {
+        Arc::new(Loans {
+            under_way: Mutex::default(),
+            asked: AtomicUsize::new(0),
+            most,
+            is_over: AtomicBool::new(false),
+            until,
+            tokens,
+        })
+    }
+
+    pub(super) fn lend(self: &Arc<Loans>, model: &Arc<dyn Model>) -> Arc<dyn Model> {
+        Arc::new(Lent {
+            model: model.clone(),
+            loans: self.clone(),
+        })
+    }
+
+    /// Whether more was to be asked than may be.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Nothing that is under way is of any use now.
+    pub(super) fn call_in(&self) {
+        let under_way = std::mem::take(&mut *self.lock());
+        for (id, model) in under_way {
+            model.cancel(id);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, Arc<dyn Model>>> {
+        // Each change is whole before anything can panic.
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Lent {
+    model: Arc<dyn Model>,
+    loans: Arc<Loans>,
+}
+
+/// A reply that is counted.
+struct Counted {
+    reply: Box<dyn Reply>,
+    id: RequestId,
+    loans: Arc<Loans>,
+}
+
+impl Reply for Counted {
+    fn token(&mut self, index: u32, token: u32, text: &str) {
+        self.reply.token(index, token, text);
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>) {
+        self.reply.piece(piece);
+    }
+
+    fn wants_pieces(&self) -> bool {
+        self.reply.wants_pieces()
+    }
+
+    fn traceparent(&self) -> Option<String> {
+        self.reply.traceparent()
+    }
+
+    fn choice_ended(&mut self, choice: u32) {
+        self.reply.choice_ended(choice);
+    }
+
+    fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
+        self.loans.lock().remove(&self.id);
+        if let Ok(answer) = &result {
+            self.loans.tokens.add(answer);
+        }
+        self.reply.done(result);
+    }
+}
+
+impl Model for Lent {
+    fn submit(&self, mut request: Request) -> Result<(), (Request, ModelError)> {
+        let (id, loans) = (request.id, &self.loans);
+        if loans.asked.fetch_add(1, Ordering::Relaxed) >= loans.most {
+            loans.is_over.store(true, Ordering::Relaxed);
+            return Err((request, ModelError::Full { limit: loans.most }));
+        }
+        request.class = CLASS_BESIDE;
+        let until = request.deadline.unwrap_or(loans.until);
+        request.deadline = Some(until.min(loans.until));
+        request.reply = Box::new(Counted {
+            reply: request.reply,
+            id,
+            loans: loans.clone(),
+        });
+        loans.lock().insert(id, self.model.clone());
+        // It may end before this returns, and is taken out then.
+        self.model.submit(request).inspect_err(|_| {
+            // It was no question, and comes again.
+            loans.asked.fetch_sub(1, Ordering::Relaxed);
+            loans.lock().remove(&id);
+        })
+    }
+
+    fn cancel(&self, id: RequestId) {
+        self.model.cancel(id);
+    }
+
+    fn end(&self, id: RequestId) {
+        self.model.end(id);
+    }
+
+    fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
+        self.model.count_tokens(text)
+    }
+
+    fn prompt_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
+        self.model.prompt_tokens(prompt)
+    }
+
+    fn makes(&self) -> Makes {
+        self.model.makes()
+    }
+
+    fn truncate<'a>(&self, text: &'a str, tokens: usize) -> Result<&'a str, ModelError> {
+        self.model.truncate(text, tokens)
+    }
+
+    fn token_text(&self, token: u32) -> Option<String> {
+        self.model.token_text(token)
+    }
+
+    fn token_id(&self, text: &str) -> Option<u32> {
+        self.model.token_id(text)
+    }
+
+    fn facts(&self) -> ModelFacts {
+        self.model.facts()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.model.is_remote()
+    }
+
+    fn loads(&self) -> u64 {
+        self.model.loads()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use tidegate_contract::{Choice, Finish, ModelTask, Timings};
+
+    use super::*;
+
+    /// A model that keeps what it is asked.
+    #[derive(Default)]
+    struct Keeper {
+        asked: Mutex<Vec<Request>>,
+        cancelled: Mutex<Vec<RequestId>>,
+    }
+
+    impl Model for Keeper {
+        fn submit(&self, request: Request) -> Result<(), (Request, ModelError)> {
+            if request.attempt == 9 {
+                return Err((request, ModelError::Full { limit: 0 }));
+            }
+            self.asked.lock().unwrap().push(request);
+            Ok(())
+        }
+
+        fn cancel(&self, id: RequestId) {
+            self.cancelled.lock().unwrap().push(id);
+        }
+
+        fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {
+            Ok(text.len())
+        }
+
+        fn truncate<'a>(&self, text: &'a str, _tokens: usize) -> Result<&'a str, ModelError> {
+            Ok(text)
+        }
+
+        fn facts(&self) -> ModelFacts {
+            ModelFacts {
+                name: "keeper".into(),
+                digest: String::new(),
+                adapter: String::new(),
+                context: 8,
+                sequences: 1,
+            }
+        }
+    }
+
+    struct Told(mpsc::Sender<bool>);
+
+    impl Reply for Told {
+        fn token(&mut self, _index: u32, _token: u32, _text: &str) {}
+
+        fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
+            self.0.send(result.is_ok()).unwrap();
+        }
+    }
+
+    fn request(id: u64, attempt: u32, to: &mpsc::Sender<bool>) -> Request {
+        Request {
+            id: RequestId(id),
+            attempt,
+            seed: 0,
+            task: ModelTask::Encode {
+                text: String::new(),
+            },
+            class: 0,
+            deadline: None,
+            reply: Box::new(Told(to.clone())),
+        }
+    }
+
+    #[test]
+    fn what_is_asked_goes_behind_the_stream_ends_in_time_and_is_counted_and_bounded() {
+        let keeper = Arc::new(Keeper::default());
+        let tokens: Arc<Tokens> = Arc::default();
+        let until = Instant::now() + Duration::from_secs(60);
+        let loans = Loans::new(2, until, tokens.clone());
+        let model = loans.lend(&(keeper.clone() as Arc<dyn Model>));
+        let (to, told) = mpsc::channel();
+        // One that the model had no room for is no question.
+        assert!(model.submit(request(1, 9, &to)).is_err());
+        assert!(model.submit(request(1, 1, &to)).is_ok());
+        assert!(model.submit(request(2, 1, &to)).is_ok());
+        assert!(!loans.is_over());
+        let third = model.submit(request(3, 1, &to)).err().unwrap().1;
+        assert_eq!(third, ModelError::Full { limit: 2 });
+        assert!(loans.is_over());
+
+        let asked = std::mem::take(&mut *keeper.asked.lock().unwrap());
+        for request in &asked {
+            assert_eq!(
+                (request.class, request.deadline),
+                (CLASS_BESIDE, Some(until))
+            );
+        }
+        let first = asked.into_iter().next().unwrap();
+        first.reply.done(Ok(Answer {
+            made: Made::Choices(vec![Choice {
+                text: "x".into(),
+                reasoning: String::new(),
+                calls: Vec::new(),
+                tokens: vec![1, 2, 3],
+                finish: Finish::End,
+                logprobs: Vec::new(),
+            }]),
+            prompt_tokens: 5,
+            timings: Timings::default(),
+        }));
+        assert_eq!(told.recv(), Ok(true));
+        assert_eq!(tokens.prompt.load(Ordering::Relaxed), 5);
+        assert_eq!(tokens.generated.load(Ordering::Relaxed), 3);
+        loans.call_in();
+        assert_eq!(*keeper.cancelled.lock().unwrap(), [RequestId(2)]);
+    }
+}

@@ -1,0 +1,338 @@
+//! A record that is tried: it goes through the pipeline as every other one does, by the same code, with instances of its
+//! operators' own, and is written nowhere. Beside each stage stands a sink that shows what leaves it.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_contract::{AuditLog, CommitPoint, Recovered, Sink, Slot as _, Source};
+use tidegate_control::config::SinkKind;
+use tidegate_control::{Hearer, PlaygroundRefused, TriedRecord, TriedStage, TryRecord};
+use tidegate_flow::{Ask, Positions, Run, StageKind, Target, Topology, WorkerParts};
+use tidegate_operator::ComponentSlot;
+use tidegate_state::LogCommitter;
+use tidegate_telemetry::Meters;
+
+use super::lent::Loans;
+use super::ports::{Forgetful, Forwarded, One};
+use super::taps::{At, Gathered, Lines, Seen, Tap};
+use super::{Playground, count};
+use crate::wire;
+
+/// How long a trial may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long what is under way then has to end.
+const DRAIN: Duration = Duration::from_secs(1);
+/// How often it is looked at.
+const TICK: Duration = Duration::from_millis(2);
+/// Most records that may be seen between the stages, and most questions to models.
+const RECORDS: u64 = 10_000;
+const QUESTIONS: usize = 64;
+
+/// A trial that is under way.
+struct Trial<'a> {
+    playground: &'a Playground,
+    /// Slots with the revisions that run, and what is said in them.
+    slots: Vec<(Arc<ComponentSlot>, Arc<Lines>)>,
+    seen: Gathered,
+    loans: Arc<Loans>,
+}
+
+impl Playground {
+    /// Tries a record on what the slots run now. One at a time: each has instances and threads of its own.
+    pub(crate) fn try_record<'s>(
+        &self,
+        slots: impl Iterator<Item = &'s Arc<ComponentSlot>>,
+        record: &TryRecord,
+        hearer: &dyn Hearer,
+    ) -> Result<TriedRecord, PlaygroundRefused> {
+        let sources = &self.pipeline.sources;
+        let Some(source) = sources.iter().position(|one| one.name == record.source) else {
+            return Err(PlaygroundRefused::Unknown {
+                kind: "source",
+                name: record.source.clone(),
+                known: sources.iter().map(|one| one.name.clone()).collect(),
+            });
+        };
+        let began = Instant::now();
+        let slots = slots.map(|slot| {
+            let lines = Arc::new(Lines::default());
+            let beside = slot.beside(lines.clone())?;
+            Ok((Arc::new(beside), lines))
+        });
+        let slots: Result<Vec<_>, tidegate_contract::OperatorError> = slots.collect();
+        let trial = Trial {
+            playground: self,
+            slots: slots.map_err(|error| refused(&error))?,
+            seen: Gathered::default(),
+            loans: Loans::new(QUESTIONS, began + PATIENCE, self.tokens.clone()),
+        };
+        let tried = trial.run((source, record), hearer, began);
+        trial.loans.call_in();
+        count(match &tried {
+            Ok(_) if !hearer.is_there() => &self.records.left,
+            Ok(tried) if tried.ended.is_none() => &self.records.answered,
+            _ => &self.records.failed,
+        });
+        tried
+    }
+}
+
+fn refused(error: &dyn Display) -> PlaygroundRefused {
+    PlaygroundRefused::Refused(error.to_string())
+}
+
+impl Trial<'_> {
+    fn run(
+        &self,
+        (source, record): (usize, &TryRecord),
+        hearer: &dyn Hearer,
+        began: Instant,
+    ) -> Result<TriedRecord, PlaygroundRefused> {
+        let pipeline = &self.playground.pipeline;
+        let mut topology = self.topology()?;
+        let sinks = self.taps(&mut topology, record.ask)?;
+        let decoding = wire::decoder(&pipeline.sources[source].decoding);
+        let mut given = Some((decoding, record.clone()));
+        let ports = (0..topology.sources.len()).map(|index| -> Box<dyn Source> {
+            let record = given.take_if(|_| index == source);
+            Box::new(One::new(index as u16, record))
+        });
+        let log = Arc::new(Forgetful::default());
+        let audit = pipeline.audit.as_ref().map(|_| {
+            let controls = self.playground.controls.clone();
+            Box::new(Forwarded { controls }) as Box<dyn AuditLog>
+        });
+        let parts = WorkerParts {
+            sources: ports.collect(),
+            sinks,
+            dead: Box::new(self.tap(At::Read)),
+            audit,
+            committer: Box::new(LogCommitter::alone(log.clone())),
+        };
+        let stages = pipeline.stages.iter().map(|stage| stage.name.as_str());
+        let meters = Arc::new(Meters::new("playground", stages).beside());
+        let parts = vec![parts];
+        let run = Run::start(topology, parts, log, Recovered::default(), meters.clone());
+        let run = run.map_err(|error| refused(&error))?;
+        let ended = loop {
+            if run.is_finished() {
+                break None;
+            }
+            let why = self.ends(hearer, began);
+            if why.is_some() {
+                break why;
+            }
+            std::thread::sleep(TICK);
+        };
+        // What models still have is of no use, and nobody waits for it.
+        self.loans.call_in();
+        run.controls().stop();
+        let ms = began.elapsed().as_secs_f64() * 1e3;
+        if let Some(error) = run.join().error {
+            return Err(refused(&error));
+        }
+        let mut tried = self.told(&meters, self.seen.take());
+        (tried.ended, tried.ms) = (ended, ms);
+        Ok(tried)
+    }
+
+    /// Why it ends before its end, if it does.
+    fn ends(&self, hearer: &dyn Hearer, began: Instant) -> Option<String> {
+        if began.elapsed() > PATIENCE {
+            return Some(format!("it took longer than {} s", PATIENCE.as_secs()));
+        }
+        if self.seen.number() > RECORDS {
+            return Some(format!("more than {RECORDS} records came of it"));
+        }
+        if self.loans.is_over() {
+            return Some(format!("it asks models more than {QUESTIONS} times"));
+        }
+        let playground = self.playground;
+        if playground.controls.is_stopping() {
+            return Some("the pipeline is ending".to_owned());
+        }
+        (!hearer.is_there()).then(|| "nobody waits for it".to_owned())
+    }
+
+    /// That of the stream, with these slots, and models behind what the stream asks them.
+    fn topology(&self) -> Result<Topology, PlaygroundRefused> {
+        let pipeline = &self.playground.pipeline;
+        let mut read = wire::sources(pipeline, None, &[]);
+        for source in &mut read {
+            source.called = false;
+            source.fixed = false;
+            source.positions = Positions::Nobody;
+            source.identities = vec!["the playground".to_owned()];
+        }
+        let slots: Vec<_> = self.slots.iter().map(|(slot, _)| slot.clone()).collect();
+        let configured = slots.iter().map(|slot| slot.version().digest.clone());
+        let configured: Vec<_> = configured.collect();
+        let served = &self.playground.served;
+        let topology = wire::topology(pipeline, read, &slots, &configured, served, &[], None);
+        let mut topology =
+            topology.map_err(|error| PlaygroundRefused::Refused(format!("{error:#}")))?;
+        topology.commit_point = CommitPoint::Log;
+        topology.drain = DRAIN;
+        for stage in &mut topology.stages {
+            if let StageKind::Model(kind) = &mut stage.kind {
+                kind.model = self.loans.lend(&kind.model);
+                for other in &mut kind.alternatives {
+                    other.model = self.loans.lend(&other.model);
+                }
+            }
+        }
+        Ok(topology)
+    }
+
+    fn tap(&self, at: At) -> Tap {
+        Tap {
+            at,
+            seen: self.seen.clone(),
+            encoder: None,
+        }
+    }
+
+    /// Every sink shows what it is given, and so does one beside each source and each output of a stage.
+    fn taps(
+        &self,
+        topology: &mut Topology,
+        asks: bool,
+    ) -> Result<Vec<Box<dyn Sink>>, PlaygroundRefused> {
+        let pipeline = &self.playground.pipeline;
+        let names = pipeline.sources.iter().map(|source| source.name.clone());
+        let names: Vec<String> = names.collect();
+        let mut taps = Vec::new();
+        for sink in &pipeline.sinks {
+            let mut tap = self.tap(At::Sink(sink.name.clone()));
+            let lines = match sink.kind {
+                SinkKind::File { .. } | SinkKind::Stdout | SinkKind::Output { .. } => true,
+                SinkKind::Kafka(_) | SinkKind::Gateway { .. } => false,
+            };
+            if lines {
+                let encoder = wire::encoder(&sink.encoding, names.clone());
+                tap.encoder = Some(encoder.map_err(|error| refused(&error))?);
+            }
+            taps.push(tap);
+        }
+        let mut beside = |targets: &mut Vec<Target>, at: At| {
+            targets.push(Target::Sink(taps.len()));
+            taps.push(self.tap(at));
+        };
+        for source in &mut topology.sources {
+            beside(&mut source.targets, At::Read);
+        }
+        let mut slots = self.slots.iter();
+        for (index, stage) in topology.stages.iter_mut().enumerate() {
+            beside(&mut stage.targets, At::Left(index, String::new()));
+            if let StageKind::Operator(operator) = &mut stage.kind
+                && let Some((slot, _)) = slots.next()
+            {
+                for output in &slot.version().outputs {
+                    operator.named.entry(output.clone()).or_default();
+                }
+            }
+            for (output, targets) in named(&mut stage.kind).into_iter().flatten() {
+                beside(targets, At::Left(index, output.clone()));
+            }
+        }
+        if !asks {
+            let mut unasked = BTreeMap::new();
+            for (index, stage) in topology.stages.iter().enumerate() {
+                if matches!(stage.kind, StageKind::Model(_)) {
+                    unasked.insert(index, Target::Sink(taps.len()));
+                    taps.push(self.tap(At::Before(index)));
+                }
+            }
+            redirect(topology, &unasked);
+        }
+        let more = topology.sinks.len()..taps.len();
+        topology
+            .sinks
+            .extend(more.map(|number| format!("tap {number}")));
+        let sinks = taps.into_iter().map(|tap| Box::new(tap) as Box<dyn Sink>);
+        Ok(sinks.collect())
+    }
+
+    /// What was seen, by stages.
+    fn told(&self, meters: &Meters, seen: Seen) -> TriedRecord {
+        let mut tried = TriedRecord {
+            dead: seen.dead,
+            cut: seen.cut,
+            ..TriedRecord::default()
+        };
+        let stages = meters.stages().iter().enumerate();
+        let mut stages: Vec<TriedStage> = stages
+            .map(|(index, stage)| {
+                let before = seen.before.get(&index).copied();
+                TriedStage {
+                    name: stage.name.clone(),
+                    input: before.unwrap_or(stage.records_in.get()),
+                    dropped: stage.records_dropped.get(),
+                    dead: stage.records_dead.get(),
+                    retried: stage.records_retried.get(),
+                    ms: stage.time.spread().sum * 1e3,
+                    unasked: before.is_some(),
+                    ..TriedStage::default()
+                }
+            })
+            .collect();
+        for (slot, lines) in &self.slots {
+            if let Some(stage) = stages.iter_mut().find(|stage| stage.name == slot.name()) {
+                let version = slot.version();
+                stage.operator = Some((version.name.clone(), version.version.clone()));
+                stage.log = lines.take();
+            }
+        }
+        for (at, value) in seen.records {
+            match at {
+                At::Read => tried.read.push(value),
+                At::Sink(_) => tried.written.push(value),
+                At::Left(stage, _) => {
+                    if let Some(stage) = stages.get_mut(stage) {
+                        stage.output.push(value);
+                    }
+                }
+                At::Before(_) => {}
+            }
+        }
+        // Those that the record did not come to say nothing.
+        stages.retain(|stage| stage.input > 0 || stage.dead > 0);
+        tried.stages = stages;
+        tried
+    }
+}
+
+/// What would go to these stages goes elsewhere.
+fn redirect(topology: &mut Topology, elsewhere: &BTreeMap<usize, Target>) {
+    let turn = |target: &mut Target| {
+        if let Target::Stage(stage) = target
+            && let Some(other) = elsewhere.get(stage)
+        {
+            *target = *other;
+        }
+    };
+    for source in &mut topology.sources {
+        source.targets.iter_mut().for_each(turn);
+    }
+    for stage in &mut topology.stages {
+        stage.targets.iter_mut().for_each(turn);
+        let named = named(&mut stage.kind).into_iter();
+        named
+            .flat_map(BTreeMap::values_mut)
+            .flatten()
+            .for_each(turn);
+    }
+}
+
+/// Who takes the named outputs of a stage, if it has such.
+fn named(kind: &mut StageKind) -> Option<&mut BTreeMap<String, Vec<Target>>> {
+    match kind {
+        StageKind::Operator(operator) => Some(&mut operator.named),
+        StageKind::Model(model) => match &mut model.ask {
+            Ask::Classify { routes, .. } => Some(routes),
+            _ => None,
+        },
+    }
+}

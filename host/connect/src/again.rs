@@ -23,6 +23,8 @@ pub const MAX_LETTER_ID: usize = 1024;
 const AT: &str = "at";
 const FORM: &str = "form";
 const OWN: usize = 2;
+/// What is in its one partition.
+const WHAT: &str = "letters that are sent again";
 
 /// The log of a source, once it has one: it is made for the first letter.
 pub type LetterLog = OnceLock<Arc<dyn IngestLog>>;
@@ -141,16 +143,6 @@ impl LetterSource {
 
     fn place(&self) -> String {
         format!("the log of {}", self.name)
-    }
-
-    fn own(&self, partition: Partition) -> Result<(), SourceError> {
-        if partition == self.partition {
-            return Ok(());
-        }
-        Err(SourceError::Read {
-            place: format!("source {} partition {}", partition.source, partition.number),
-            why: "letters that are sent again have partition 0 only".into(),
-        })
     }
 
     fn read(
@@ -287,7 +279,7 @@ impl Source for LetterSource {
     }
 
     fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         let end = self.log.get().map_or(0, |log| log.offsets().end);
         if position > end {
             return Err(SourceError::Position {
@@ -305,13 +297,13 @@ impl Source for LetterSource {
     }
 
     fn pause(&mut self, partition: Partition) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         self.paused = true;
         Ok(())
     }
 
     fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         self.paused = false;
         Ok(())
     }

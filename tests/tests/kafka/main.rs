@@ -7,6 +7,7 @@
 mod chaos;
 mod check;
 mod copying;
+mod letters;
 mod members;
 mod moved;
 mod own;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod again;
 mod broker;
 mod changelog;
 mod feed;

@@ -23,6 +23,8 @@ pub const MAX_LETTER_ID: usize = 1024;
 const AT: &str = "at";
 const FORM: &str = "form";
 const OWN: usize = 2;
+/// What is in its one partition.
+const WHAT: &str = "letters that are sent again";
 
 /// The log of a source, once it has one: it is made for the first letter.
 pub type LetterLog = OnceLock<Arc<dyn IngestLog>>;
@@ -58,23 +60,111 @@ pub fn unsendable(letter: &StoredLetter) -> Option<&'static str> {
     }
 }
 
-/// What the log keeps of a letter. `bytes` are those it has where it lies: the same id with others is another letter.
-pub fn letter_batch(id: &str, letter: StoredLetter, bytes: &[u8], at: i64) -> IngestBatch {
-    let form = letter.form.unwrap_or_default();
-    let text = |text: &str| Some(text.as_bytes().to_vec());
-    let mut headers = vec![
-        (AT.to_owned(), text(&at.to_string())),
-        (FORM.to_owned(), text(form.name())),
-        (SENT_FROM.to_owned(), text(id)),
-    ];
-    let own = letter.headers.unwrap_or_default().into_iter();
-    headers.extend(own.filter(|(name, _)| name != SENT_FROM));
-    IngestBatch {
-        records: vec![IngestRecord {
+/// A letter on its way again: a record as it was, or the input that it was.
+#[derive(Debug)]
+pub(crate) struct Again {
+    form: LetterForm,
+    key: Option<Vec<u8>>,
+    value: Option<Vec<u8>>,
+    headers: Vec<(String, Option<Vec<u8>>)>,
+    event_time: Option<i64>,
+}
+
+impl Again {
+    /// The letter with this id.
+    pub(crate) fn of(id: &str, letter: StoredLetter) -> Again {
+        let mut headers = vec![(SENT_FROM.to_owned(), Some(id.as_bytes().to_vec()))];
+        let own = letter.headers.unwrap_or_default().into_iter();
+        headers.extend(own.filter(|(name, _)| name != SENT_FROM));
+        Again {
+            form: letter.form.unwrap_or_default(),
             key: letter.key,
             value: letter.value,
             headers,
             event_time: letter.event_time,
+        }
+    }
+
+    /// What a log has of it.
+    fn logged(mut record: IngestRecord) -> Again {
+        let form = own(&record, 1, FORM).and_then(LetterForm::named);
+        Again {
+            form: form.unwrap_or_default(),
+            headers: record
+                .headers
+                .drain(OWN.min(record.headers.len())..)
+                .collect(),
+            key: record.key,
+            value: record.value,
+            event_time: record.event_time,
+        }
+    }
+
+    /// The record as it was, or what is decoded of the input that it was. The error says why it is none.
+    pub(crate) fn take(
+        &self,
+        decoder: &mut Decoder,
+        id: RecordId,
+        batch: &mut BatchBuilder,
+    ) -> Result<(), String> {
+        let headers = self.headers.iter();
+        let headers: Vec<_> = headers
+            .map(|(name, value)| (name.as_str(), value.as_deref()))
+            .collect();
+        let (key, value) = (self.key.as_deref(), self.value.as_deref());
+        let event_time = self.event_time;
+        if self.form == LetterForm::Input {
+            let input = Input {
+                id,
+                key,
+                value,
+                headers: &headers,
+                event_time,
+            };
+            return decoder
+                .decode(&input, batch)
+                .map_err(|error| error.to_string());
+        }
+        let new = NewRecord {
+            id,
+            event_time,
+            key,
+            value,
+            headers: &headers,
+            attributes: &[],
+        };
+        batch.push(&new).map_err(|error| error.to_string())
+    }
+
+    /// As input that is no record, for this reason.
+    pub(crate) fn rejected(self, offset: u64, reason: String) -> Rejected {
+        Rejected {
+            offset,
+            reason,
+            length: self.value.as_ref().map_or(0, |value| value.len() as u64),
+            key: self.key.map(first),
+            preview: self.value.map(first).unwrap_or_default(),
+            headers: Some(self.headers),
+            event_time: self.event_time,
+        }
+    }
+}
+
+/// What the log keeps of a letter. `bytes` are those it has where it lies: the same id with others is another letter.
+pub fn letter_batch(id: &str, letter: StoredLetter, bytes: &[u8], at: i64) -> IngestBatch {
+    let again = Again::of(id, letter);
+    let text = |text: &str| Some(text.as_bytes().to_vec());
+    let mut headers = vec![
+        (AT.to_owned(), text(&at.to_string())),
+        (FORM.to_owned(), text(again.form.name())),
+    ];
+    headers.extend(again.headers);
+    IngestBatch {
+        records: vec![IngestRecord {
+            key: again.key,
+            value: again.value,
+            headers,
+            event_time: again.event_time,
         }],
         idempotency: Some(IdempotencyKey {
             key: letter_key(id),
@@ -143,16 +233,6 @@ impl LetterSource {
         format!("the log of {}", self.name)
     }
 
-    fn own(&self, partition: Partition) -> Result<(), SourceError> {
-        if partition == self.partition {
-            return Ok(());
-        }
-        Err(SourceError::Read {
-            place: format!("source {} partition {}", partition.source, partition.number),
-            why: "letters that are sent again have partition 0 only".into(),
-        })
-    }
-
     fn read(
         &mut self,
         log: &dyn IngestLog,
@@ -170,23 +250,12 @@ impl LetterSource {
                 offset: logged.offset,
                 ..RecordId::default()
             };
-            match take(&mut self.decoder, id, &logged.record, &mut batch) {
+            let again = Again::logged(logged.record);
+            match again.take(&mut self.decoder, id, &mut batch) {
                 Ok(()) => {}
                 // The arena is full: the others come with the next batch.
                 Err(_) if !batch.is_empty() => break,
-                Err(reason) => rejected.push(Rejected {
-                    offset: logged.offset,
-                    reason,
-                    length: logged
-                        .record
-                        .value
-                        .as_ref()
-                        .map_or(0, |value| value.len() as u64),
-                    key: logged.record.key.map(first),
-                    preview: logged.record.value.map(first).unwrap_or_default(),
-                    headers: Some(logged.record.headers.into_iter().skip(OWN).collect()),
-                    event_time: logged.record.event_time,
-                }),
+                Err(reason) => rejected.push(again.rejected(logged.offset, reason)),
             }
             self.next = logged.offset + 1;
         }
@@ -212,42 +281,6 @@ impl LetterSource {
 fn first(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(PREVIEW);
     bytes
-}
-
-/// A record as it was, or what is decoded of the input that it was.
-fn take(
-    decoder: &mut Decoder,
-    id: RecordId,
-    record: &IngestRecord,
-    batch: &mut BatchBuilder,
-) -> Result<(), String> {
-    let headers = record.headers.iter().skip(OWN);
-    let headers: Vec<_> = headers
-        .map(|(name, value)| (name.as_str(), value.as_deref()))
-        .collect();
-    let (key, value) = (record.key.as_deref(), record.value.as_deref());
-    let event_time = record.event_time;
-    if own(record, 1, FORM) == Some(LetterForm::Input.name()) {
-        let input = Input {
-            id,
-            key,
-            value,
-            headers: &headers,
-            event_time,
-        };
-        return decoder
-            .decode(&input, batch)
-            .map_err(|error| error.to_string());
-    }
-    let new = NewRecord {
-        id,
-        event_time,
-        key,
-        value,
-        headers: &headers,
-        attributes: &[],
-    };
-    batch.push(&new).map_err(|error| error.to_string())
 }
 
 impl Source for LetterSource {
@@ -287,7 +320,7 @@ impl Source for LetterSource {
     }
 
     fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         let end = self.log.get().map_or(0, |log| log.offsets().end);
         if position > end {
             return Err(SourceError::Position {
@@ -305,13 +338,13 @@ impl Source for LetterSource {
     }
 
     fn pause(&mut self, partition: Partition) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         self.paused = true;
         Ok(())
     }
 
     fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         self.paused = false;
         Ok(())
     }

@@ -16,6 +16,23 @@ pub struct Partition {
     pub number: u32,
 }
 
+impl Partition {
+    /// What a source with this partition alone answers to whoever asks it something of `asked`: an error, if that is
+    /// another one. `what` is what it reads: `ingest`.
+    pub fn is_asked(self, asked: Partition, what: &str) -> Result<(), SourceError> {
+        if asked == self {
+            return Ok(());
+        }
+        Err(SourceError::Read {
+            place: format!("source {} partition {}", asked.source, asked.number),
+            why: format!(
+                "{what} is partition {} of source {} only",
+                self.number, self.source
+            ),
+        })
+    }
+}
+
 /// Input that could not become a record: not UTF-8, not JSON, too long, without its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
@@ -187,4 +204,26 @@ pub enum SourceError {
         /// What went wrong.
         why: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_with_one_partition_refuses_every_other_by_name() {
+        let own = Partition {
+            source: 2,
+            number: 0,
+        };
+        assert!(own.is_asked(own, "ingest").is_ok());
+        for (other, told) in [
+            (Partition { number: 1, ..own }, "source 2 partition 1"),
+            (Partition { source: 3, ..own }, "source 3 partition 0"),
+        ] {
+            let refused = own.is_asked(other, "ingest").unwrap_err().to_string();
+            let why = "ingest is partition 0 of source 2 only";
+            assert_eq!(refused, format!("cannot read {told}: {why}"));
+        }
+    }
 }

@@ -4,9 +4,11 @@
 //! Needs a broker: `cargo xtask test` starts one; by hand, `cargo xtask kafka` and `TIDEGATE_KAFKA=host:port`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod audit;
 mod chaos;
 mod check;
 mod copying;
+mod letters;
 mod members;
 mod moved;
 mod own;

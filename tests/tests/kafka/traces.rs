@@ -1,9 +1,17 @@
 //! One trace over two processes and the topic between them.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use tidegate_tests::Workspace;
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use tidegate_connect::kafka::{KafkaSource, KafkaSourceOptions};
+use tidegate_contract::{Source as _, SourceEvent};
 use tidegate_tests::collector::{Collector, Does, attribute, hex};
+use tidegate_tests::{Workspace, until};
 
 use crate::{broker, topic};
 
@@ -120,4 +128,121 @@ fn a_record_is_one_trace_from_its_producer_to_its_consumer_and_its_batch_is_link
         batches += 1;
     }
     assert_eq!(batches, RECORDS, "{spans:#?}");
+}
+
+/// The trace of a producer, and the span that it sent this record with.
+fn given(n: usize) -> (String, String) {
+    (format!("{:032x}", n + 0xa1), format!("{:016x}", n + 0xb1))
+}
+
+#[test]
+fn a_record_that_is_read_again_after_a_kill_keeps_its_producers_trace() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let (input, output) = (topic("traced-again"), topic("traced-again-out"));
+    let collector = Collector::start(Does::Take);
+    let kafka = |topic: &str| {
+        format!(
+            "type = \"kafka\"\nbrokers = [\"{}\"]\ntopic = \"{topic}\"\n",
+            broker()
+        )
+    };
+    let source = format!("{}group = \"{input}\"\ninstance = \"one\"", kafka(&input));
+    let file = |cut: &str| {
+        let file = pipeline("second", &collector, &source, &kafka(&output));
+        file.replace(
+            "[pipeline]",
+            &format!("[pipeline]\ncut-interval = \"{cut}\""),
+        )
+    };
+    // No cut comes before the kill.
+    let workspace = Workspace::new(&file("60s"));
+    let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+    let health = ["health", "--ready", "--pipeline", "pipeline.toml"];
+    until("it is ready", MINUTE, || {
+        workspace.run(&health).status.success()
+    });
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", broker())
+        .create()
+        .unwrap();
+    for n in 0..RECORDS {
+        let (trace, span) = given(n);
+        let context = format!("00-{trace}-{span}-01");
+        let header = Header {
+            key: "traceparent",
+            value: Some(&context),
+        };
+        let value = format!("{{\"n\":{n},\"text\":\"a\"}}");
+        let record: BaseRecord<'_, str, str> = BaseRecord::to(&input)
+            .payload(&*value)
+            .headers(OwnedHeaders::new().insert(header));
+        producer.send(record).map_err(|(error, _)| error).unwrap();
+    }
+    producer.flush(MINUTE).unwrap();
+    let receive = format!("receive {input}");
+    let lives = |spans: &[Span], n: usize| {
+        let (trace, span) = given(n);
+        let received = of(spans, SpanKind::Consumer, &receive);
+        let received = received.filter(|received| hex(&received.trace_id) == trace);
+        let received: Vec<(String, u64)> = received
+            .inspect(|received| assert_eq!(hex(&received.parent_span_id), span))
+            .map(|received| (hex(&received.span_id), received.start_time_unix_nano))
+            .collect();
+        received
+    };
+    until("the first life has read them all", 2 * MINUTE, || {
+        let spans = collector.spans();
+        (0..RECORDS).all(|n| !lives(&spans, n).is_empty())
+    });
+    running.kill();
+    workspace.pipeline(&file("50ms"));
+    let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    let spans = collector.spans();
+    let mut sent_by = BTreeSet::new();
+    for n in 0..RECORDS {
+        // Both lives tell of the same step: it is one span, told twice, each with the time at which it was.
+        let told = lives(&spans, n);
+        let [first, second] = &told[..] else {
+            panic!("record {n}: {told:?}");
+        };
+        assert_eq!(first.0, second.0, "record {n}");
+        assert_ne!(first.1, second.1, "record {n}");
+        let (trace, _) = given(n);
+        let sent = of(&spans, SpanKind::Producer, "send out");
+        let sent = sent.filter(|sent| hex(&sent.trace_id) == trace);
+        sent_by.extend(sent.map(|sent| (trace.clone(), hex(&sent.span_id))));
+    }
+    // What is committed came out once, and goes on with that trace.
+    let mut options = KafkaSourceOptions::new(0, broker(), &output, format!("{output}-reader"));
+    options.until_end = true;
+    let mut reader = KafkaSource::open(options).unwrap();
+    let mut out = BTreeSet::new();
+    let mut ended = false;
+    until("the output is read", 2 * MINUTE, || {
+        match reader
+            .poll(100, 1 << 20, Duration::from_millis(100))
+            .unwrap()
+        {
+            SourceEvent::Records { batch, .. } => {
+                for record in batch.view().records() {
+                    let context = record.headers().last("traceparent").unwrap().value.unwrap();
+                    let context = String::from_utf8(context.to_vec()).unwrap();
+                    let parts: Vec<&str> = context.split('-').collect();
+                    let sent = (parts[1].to_owned(), parts[2].to_owned());
+                    assert!(sent_by.contains(&sent), "{context}");
+                    assert!(out.insert(parts[1].to_owned()), "{context} came twice");
+                }
+            }
+            SourceEvent::End(_) => ended = true,
+            _ => {}
+        }
+        ended
+    });
+    let expected = (0..RECORDS).map(|n| given(n).0);
+    assert_eq!(out, expected.collect());
 }

@@ -19,7 +19,7 @@ use super::{print, read_pipeline};
 use crate::exit::Failure;
 use crate::letters::Letters;
 use crate::wire;
-use crate::wire::again::AgainLog;
+use crate::wire::again::Again;
 
 /// Most bytes of a reason on a line.
 const REASON: usize = 160;
@@ -164,7 +164,7 @@ impl Place {
         }
         let layer: Arc<dyn FileLayer> = Arc::new(Disk);
         let (state, log, recovered) = StateDirectory::open(&pipeline.state, layer)?;
-        let again = AgainLog::all(&pipeline, &Arc::new(state))?;
+        let again = Again::all(&pipeline, &Arc::new(state))?;
         let committed = wire::letters::committed(&pipeline, &recovered);
         let letters = wire::letters::open(&pipeline, committed, again);
         Ok(Place::Files(Box::new((letters, log))))

@@ -31,7 +31,7 @@ use crate::starting::StartingHost;
 #[cfg(target_os = "linux")]
 use crate::supervised::Supervised;
 use crate::terminal::{Progress, works};
-use crate::wire::again::AgainLog;
+use crate::wire::again::Again;
 use crate::wire::committed::Shown;
 use crate::wire::gateway::Serving;
 use crate::{models, opening, revisions, wire};
@@ -176,7 +176,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     wire::sweep(&components, &slots, &recovered.slots);
     let gateway = wire::gateway::Gateway::open(&pipeline, &state)?;
-    let again = AgainLog::all(&pipeline, &state)?;
+    let again = Again::all(&pipeline, &state)?;
     let sources = wire::sources(&pipeline, gateway.as_ref(), &again);
     if stopping.is_told() {
         return Ok(());

@@ -50,12 +50,14 @@ impl Letters {
                 });
             }
         };
+        let until = Instant::now() + PAGE;
+        self.sender.look(until)?;
         let wanted = report::Wanted::of(query);
         let (mut letters, mut bytes) = (Vec::new(), 0);
         let mut look = |written: WrittenLetter| {
             if let Some(letter) = wanted.take(&written) {
                 let mut shown = report::report(&written.place, letter, Room::Preview);
-                self.complete(&mut shown);
+                self.complete(&mut shown, &written);
                 bytes += report::size(&shown);
                 letters.push(shown);
             }
@@ -64,7 +66,6 @@ impl Letters {
                 false => ControlFlow::Continue(()),
             }
         };
-        let until = Instant::now() + PAGE;
         let next = store.newest(query.before.as_deref(), until, &mut look);
         Ok(LetterPage {
             next: next.map_err(refused)?,
@@ -76,12 +77,14 @@ impl Letters {
 
     /// A letter as a whole.
     pub(crate) fn one(&self, id: &str) -> Result<LetterReport, LettersRefused> {
+        let until = Instant::now() + ONE;
         let unknown = || LettersRefused::Unknown { id: id.to_owned() };
-        let (written, letter) = report::find(self.store()?.as_ref(), id, Instant::now() + ONE)
+        let (written, letter) = report::find(self.store()?.as_ref(), id, until)
             .map_err(refused)?
             .ok_or_else(unknown)?;
+        self.sender.look(until)?;
         let mut shown = report::report(&written.place, Ok(letter), Room::Whole);
-        self.complete(&mut shown);
+        self.complete(&mut shown, &written);
         Ok(shown)
     }
 
@@ -94,10 +97,11 @@ impl Letters {
     }
 
     /// What the letter itself does not say: whether it was sent, and whether it can be.
-    fn complete(&self, shown: &mut LetterReport) {
+    fn complete(&self, shown: &mut LetterReport, written: &WrittenLetter) {
+        let bytes = written.bytes.as_deref().unwrap_or_default();
         shown.sent = self
             .sender
-            .sent(&shown.source, &shown.id)
+            .sent(&shown.source, &shown.id, bytes)
             .map(|(at, record)| LetterSent { at, record });
         if shown.unsendable.is_none() {
             shown.unsendable = self.sender.refusal(&shown.source);

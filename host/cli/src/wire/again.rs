@@ -1,14 +1,20 @@
-//! Letters that are sent again: a log and a source beside each source whose records can come again.
+//! Letters that are sent again: a way and a source beside each source whose records can come again.
+//!
+//! Where cuts are in the commit log, letters go through a log in the state directory; where they are transactions of a
+//! Kafka cluster, through a topic there.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Context as _;
+use tidegate_connect::kafka::{KafkaAgain, KafkaCommitter};
 use tidegate_connect::{LetterLog, LetterSource};
 use tidegate_contract::{CommitPoint, IngestLog, Source};
 use tidegate_control::config::{Pipeline, SourceKind};
 use tidegate_state::{FileIngestLog, IngestLimits, PrivateDisk, StateDirectory};
 
+use super::kafka;
 use super::ports::decoder;
+use crate::Until;
 use crate::exit::Failure;
 
 /// Where the logs are in the state directory.
@@ -20,57 +26,127 @@ pub(crate) const MOST: u64 = 1_000_000;
 /// Their bytes.
 const BYTES: u64 = 4 << 30;
 
-/// The sources whose letters go through a log, and the names of those that read it. Where cuts are transactions there are
-/// none: what is in a directory of one process cannot be part of them.
+/// The sources whose letters can be sent again, and the names of those that read them.
 pub(crate) fn of(pipeline: &Pipeline) -> impl Iterator<Item = (usize, String)> + '_ {
-    let in_log = pipeline.commit_point() == CommitPoint::Log;
     let sources = pipeline.sources.iter().enumerate();
     sources
-        .filter(move |(_, source)| in_log && !matches!(source.kind, SourceKind::Gateway(_)))
+        .filter(|(_, source)| !matches!(source.kind, SourceKind::Gateway(_)))
         .map(|(index, source)| (index, format!("{}{SUFFIX}", source.name)))
+}
+
+/// Those of them that go through a log. Where cuts are transactions there are none: what is in a directory of one process
+/// cannot be part of them.
+pub(crate) fn in_log(pipeline: &Pipeline) -> impl Iterator<Item = (usize, String)> + '_ {
+    let in_log = pipeline.commit_point() == CommitPoint::Log;
+    of(pipeline).filter(move |_| in_log)
 }
 
 /// What is sent again of a source.
 #[derive(Debug)]
-pub(crate) struct AgainLog {
+pub(crate) struct Again {
     /// Index of the source.
     pub(crate) of: usize,
     /// Name of the source that reads it.
     pub(crate) name: String,
+    pub(crate) way: Way,
+}
+
+/// How it goes.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Log(AgainLog),
+    Topic(Arc<KafkaAgain>),
+}
+
+impl Again {
+    /// Those of a pipeline. The logs that are there are opened; others are made when they are needed, and so are topics.
+    pub(crate) fn all(
+        pipeline: &Pipeline,
+        state: &Arc<StateDirectory>,
+    ) -> Result<Vec<Again>, Failure> {
+        let mut all = Vec::new();
+        for (of, name) in of(pipeline) {
+            let way = match pipeline.commit_point() {
+                CommitPoint::Log => Way::Log(AgainLog::find(name.clone(), state)?),
+                CommitPoint::Transaction { cluster } => {
+                    let options = kafka::again(pipeline, &pipeline.sources[of], &cluster);
+                    Way::Topic(Arc::new(KafkaAgain::new(options)))
+                }
+            };
+            all.push(Again { of, name, way });
+        }
+        Ok(all)
+    }
+
+    /// What the partition of its source is called, for who notices that it is another.
+    pub(super) fn identity(&self, pipeline: &Pipeline) -> String {
+        let source = &pipeline.sources[self.of];
+        match &self.way {
+            Way::Log(_) => format!("letters of source {} sent again", source.name),
+            Way::Topic(_) => format!("kafka topic {}", source.again_topic(&pipeline.name)),
+        }
+    }
+
+    /// What reads it, as this one of them; one that a group reads is followed by the worker's transactions.
+    pub(super) fn source(
+        &self,
+        pipeline: &Pipeline,
+        index: usize,
+        until: Until,
+        committer: Option<&mut KafkaCommitter>,
+    ) -> Result<Box<dyn Source>, Failure> {
+        let number = (pipeline.sources.len() + index) as u16;
+        let source = &pipeline.sources[self.of];
+        let decoder = decoder(&source.decoding);
+        Ok(match &self.way {
+            Way::Log(log) => {
+                let (name, log) = (self.name.clone(), log.log.clone());
+                let until_end = until != Until::Forever;
+                Box::new(LetterSource::new(number, name, log, decoder, until_end)?)
+            }
+            Way::Topic(topic) => {
+                let (mut options, properties) = kafka::again_reader(pipeline, source, number);
+                options.decoder = decoder;
+                options.until_end = until != Until::Forever;
+                let opened = topic.source(options, properties)?;
+                if let Some(committer) = committer {
+                    committer.follow_letters(&self.name, &opened)?;
+                }
+                Box::new(opened)
+            }
+        })
+    }
+}
+
+/// The log of a source, in the state directory.
+#[derive(Debug)]
+pub(crate) struct AgainLog {
+    name: String,
     state: Arc<StateDirectory>,
     log: Arc<LetterLog>,
     opening: Mutex<()>,
 }
 
 impl AgainLog {
-    /// Those of a pipeline. The logs that are there are opened; others are made when they are needed.
-    pub(crate) fn all(
-        pipeline: &Pipeline,
-        state: &Arc<StateDirectory>,
-    ) -> Result<Vec<AgainLog>, Failure> {
-        let mut logs = Vec::new();
-        for (of, name) in of(pipeline) {
-            let log = AgainLog {
-                of,
-                name,
-                state: state.clone(),
-                log: Arc::new(OnceLock::new()),
-                opening: Mutex::default(),
-            };
-            if state.path().join(DIRECTORY).join(&log.name).is_dir() {
-                log.opened()?;
-            }
-            logs.push(log);
+    fn find(name: String, state: &Arc<StateDirectory>) -> Result<AgainLog, Failure> {
+        let log = AgainLog {
+            name,
+            state: state.clone(),
+            log: Arc::new(OnceLock::new()),
+            opening: Mutex::default(),
+        };
+        if state.path().join(DIRECTORY).join(&log.name).is_dir() {
+            log.opened()?;
         }
-        Ok(logs)
+        Ok(log)
     }
 
-    /// Its log, if it has one.
+    /// It, if there is one.
     pub(crate) fn known(&self) -> Option<&Arc<dyn IngestLog>> {
         self.log.get()
     }
 
-    /// Its log, which is made if it has none.
+    /// It, which is made if there is none.
     pub(crate) fn opened(&self) -> anyhow::Result<Arc<dyn IngestLog>> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(log) = self.log.get() {
@@ -91,19 +167,5 @@ impl AgainLog {
         };
         let log: Arc<dyn IngestLog> = Arc::new(opened().with_context(|| self.name.clone())?);
         Ok(self.log.get_or_init(|| log).clone())
-    }
-
-    /// What reads it, as this one of them.
-    pub(super) fn source(
-        &self,
-        pipeline: &Pipeline,
-        index: usize,
-        until_end: bool,
-    ) -> Result<Box<dyn Source>, Failure> {
-        let number = (pipeline.sources.len() + index) as u16;
-        let decoder = decoder(&pipeline.sources[self.of].decoding);
-        let log = self.log.clone();
-        let source = LetterSource::new(number, self.name.clone(), log, decoder, until_end)?;
-        Ok(Box::new(source))
     }
 }

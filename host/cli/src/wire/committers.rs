@@ -41,6 +41,12 @@ impl Committers {
             let mut options = TransactionOptions::new(&cluster, id).lasting(timeout);
             options.instance = ground.state.instance().to_owned();
             options.changelogs = pipeline.sources.iter().map(changelog).collect();
+            // What waits of a letter that is sent again is beside what waits of its source; the first worker reads those.
+            for again in ground.again.iter().filter(|_| worker == 0) {
+                let mut beside = changelog(&pipeline.sources[again.of]);
+                beside.source.clone_from(&again.name);
+                options.changelogs.push(beside);
+            }
             options.properties = pipeline.connection(&cluster);
             options.works = works().clone();
             let cipher = Arc::new(ground.state.key().clone());

@@ -1,12 +1,13 @@
 //! Topics, as the pipeline file has them and as `connect` takes them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_connect::kafka::timeouts::of_transactions;
+use tidegate_connect::kafka::timeouts::{TRANSACTION, of_transactions};
 use tidegate_connect::kafka::{
-    ChangelogOptions, ChangelogPartitions, InternalTopic, KafkaSinkOptions, KafkaSourceOptions,
-    KafkaStart, PropertyFault, TopicReport, check_reader, check_writer, probe_changelog,
-    probe_read, probe_write,
+    ChangelogOptions, ChangelogPartitions, InternalTopic, KafkaAgainOptions, KafkaSinkOptions,
+    KafkaSourceOptions, KafkaStart, PropertyFault, TopicReport, check_reader, check_writer,
+    probe_changelog, probe_read, probe_write,
 };
 use tidegate_contract::CommitPoint;
 use tidegate_control::config::{
@@ -59,6 +60,37 @@ pub(super) fn changelog(source: &Source) -> ChangelogOptions {
     let mut options = ChangelogOptions::new(&source.name, &source.changelog.topic, partitions);
     options.made = internal(&source.changelog.made, &[]);
     options
+}
+
+/// Where letters of a source are sent again, on the cluster of the transactions.
+pub(super) fn again(pipeline: &Pipeline, source: &Source, cluster: &str) -> KafkaAgainOptions {
+    let mut options = KafkaAgainOptions::new(cluster, source.again_topic(&pipeline.name));
+    options.made = internal(&source.changelog.made, &[]);
+    options.properties = pipeline.connection(cluster);
+    // A contradiction was refused when the file was read.
+    options.transaction_timeout = transaction_timeout(pipeline).unwrap_or(TRANSACTION);
+    options
+}
+
+/// Who reads them: the group of the same name, with the patience and the name of those who read the source.
+pub(super) fn again_reader(
+    pipeline: &Pipeline,
+    source: &Source,
+    number: u16,
+) -> (KafkaSourceOptions, BTreeMap<String, String>) {
+    let topic = source.again_topic(&pipeline.name);
+    let mut options = KafkaSourceOptions::new(number, "", &topic, &topic);
+    let cluster = match pipeline.commit_point() {
+        CommitPoint::Transaction { cluster } => cluster,
+        CommitPoint::Log => String::new(),
+    };
+    match &source.kind {
+        SourceKind::Kafka(read) => {
+            options.instance.clone_from(&read.instance);
+            (options, read.properties.clone())
+        }
+        _ => (options, pipeline.connection(&cluster)),
+    }
 }
 
 /// How a topic is made, with these settings unless the file has others.

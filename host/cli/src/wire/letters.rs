@@ -8,7 +8,7 @@ use tidegate_connect::kafka::KafkaLetters;
 use tidegate_contract::{LetterStore, Recovered};
 use tidegate_control::config::{Pipeline, SinkKind};
 
-use super::again::AgainLog;
+use super::again::Again;
 use super::committed::DEAD_LETTERS;
 use crate::letters::{Letters, Sender};
 
@@ -25,11 +25,7 @@ pub(crate) fn committed(pipeline: &Pipeline, recovered: &Recovered) -> Arc<Atomi
 }
 
 /// The letters of a pipeline.
-pub(crate) fn open(
-    pipeline: &Pipeline,
-    committed: Arc<AtomicU64>,
-    again: Vec<AgainLog>,
-) -> Letters {
+pub(crate) fn open(pipeline: &Pipeline, committed: Arc<AtomicU64>, again: Vec<Again>) -> Letters {
     let store: Result<Arc<dyn LetterStore>, String> = match &pipeline.dead_letters {
         SinkKind::File { path } => Ok(Arc::new(FileLetters::new(path.clone(), committed))),
         SinkKind::Kafka(topic) => Ok(Arc::new(KafkaLetters::new(

@@ -14,7 +14,7 @@ use tidegate_flow::WorkerParts;
 use tidegate_state::StateDirectory;
 use tidegate_state::audit::AuditFile;
 
-use super::again::AgainLog;
+use super::again::Again;
 use super::committers::Committers;
 use super::gateway::{Gateway, Idle};
 use super::kafka;
@@ -64,7 +64,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) log: &'a Arc<dyn CommitLog>,
     pub(crate) state: &'a StateDirectory,
     pub(crate) gateway: Option<&'a Gateway>,
-    pub(crate) again: &'a [AgainLog],
+    pub(crate) again: &'a [Again],
     pub(crate) audit: Option<&'a AuditFile>,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn worker_parts(
         }
         for (index, letters) in ground.again.iter().enumerate() {
             sources.push(match worker {
-                0 => letters.source(pipeline, index, until != Until::Forever)?,
+                0 => letters.source(pipeline, index, until, committers.of(worker))?,
                 _ => Box::new(Idle::new()),
             });
         }

@@ -14,7 +14,7 @@ use tidegate_flow::{
 use tidegate_operator::ComponentSlot;
 
 use super::Models;
-use super::again::AgainLog;
+use super::again::{Again, Way};
 use super::gateway::Gateway;
 use crate::models::Served;
 
@@ -29,7 +29,7 @@ pub(crate) const PARTING: Duration = Duration::from_secs(10);
 pub(crate) fn sources(
     pipeline: &Pipeline,
     gateway: Option<&Gateway>,
-    again: &[AgainLog],
+    again: &[Again],
 ) -> Vec<Source> {
     let in_log = pipeline.commit_point() == CommitPoint::Log;
     let source = |(index, source): (usize, &config::Source)| {
@@ -65,14 +65,11 @@ pub(crate) fn sources(
     sources.extend(again.iter().map(|letters| Source {
         name: letters.name.clone(),
         targets: targets(pipeline, Node::Source(letters.of), None),
-        fixed: true,
+        fixed: matches!(letters.way, Way::Log(_)),
         positions: Positions::Cuts,
         called: false,
         beside: true,
-        identities: vec![format!(
-            "letters of source {} sent again",
-            pipeline.sources[letters.of].name
-        )],
+        identities: vec![letters.identity(pipeline)],
     }));
     sources
 }

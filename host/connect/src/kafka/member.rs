@@ -24,8 +24,9 @@ const SPAN: Duration = Duration::from_secs(120);
 pub(super) struct Member(Mutex<Weak<BaseConsumer<Context>>>);
 
 impl Member {
-    pub(super) fn new(consumer: &Arc<BaseConsumer<Context>>) -> Arc<Member> {
-        Arc::new(Member(Mutex::new(Arc::downgrade(consumer))))
+    /// Nobody, for now.
+    pub(super) fn nobody() -> Arc<Member> {
+        Arc::new(Member(Mutex::new(Weak::new())))
     }
 
     /// Whoever keeps it for a cut keeps that of the cut's tasks: a later one may have a generation in which they are
@@ -35,7 +36,7 @@ impl Member {
         Weak::clone(&member)
     }
 
-    fn becomes(&self, consumer: &Arc<BaseConsumer<Context>>) {
+    pub(super) fn becomes(&self, consumer: &Arc<BaseConsumer<Context>>) {
         let mut member = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *member = Arc::downgrade(consumer);
     }

@@ -10,6 +10,7 @@
 //! Compression: gzip, snappy, lz4 and zstd are read and written. A source ends with an error at a record that is
 //! compressed in another way, rather than going past it.
 
+mod again;
 mod assignment;
 mod begin;
 mod check;
@@ -47,6 +48,10 @@ use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 use tracing::{debug, warn};
 
+pub use again::{
+    KafkaAgain, KafkaAgainOptions, KafkaLetterSource, KafkaSending, LetterFate, LetterToSend,
+    SentAgain, letter_name,
+};
 pub use check::{PropertyFault, check_reader, check_writer};
 pub use feed::{FeedFailure, KafkaFeed, KafkaFeedOptions};
 pub use internal::InternalTopic;

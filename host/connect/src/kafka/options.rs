@@ -50,6 +50,8 @@ pub struct KafkaSourceOptions {
     pub instance: Option<String>,
     /// Format (`json` or `raw`), key, event time, limits.
     pub decoder: DecoderOptions,
+    /// Its messages are dead letters that are sent again, which become the records that they were.
+    pub letters: bool,
     /// Where to begin without a position.
     pub start: KafkaStart,
     /// Ends each partition where it ended when the source was opened, whoever reads it until then; one that was added
@@ -81,6 +83,7 @@ impl KafkaSourceOptions {
             group: group.into(),
             instance: None,
             decoder: DecoderOptions::default(),
+            letters: false,
             start: KafkaStart::Earliest,
             until_end: false,
             patience: Duration::from_secs(300),

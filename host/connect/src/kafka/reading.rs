@@ -4,7 +4,9 @@ use tidegate_codec::{Decoder, Input, Malformed, PREVIEW};
 use tidegate_contract::{LETTER_HEADERS, Rejected};
 use tidegate_record::{Origin, RecordId};
 
+use super::again;
 use super::native::Message;
+use super::options::KafkaSourceOptions;
 use crate::lines::{Gathered, size};
 
 /// One partition that is read here.
@@ -38,7 +40,12 @@ impl Reading {
     }
 
     /// Takes a message as a record or a rejection; past the end it is left out.
-    pub(super) fn accept(&mut self, message: &Message, source: u16, decoder: &mut Decoder) {
+    pub(super) fn accept(
+        &mut self,
+        message: &Message,
+        options: &KafkaSourceOptions,
+        decoder: &mut Decoder,
+    ) {
         let offset = message.offset().max(0) as u64;
         if self.end.is_some_and(|end| offset + 1 >= end) {
             self.at_end = true;
@@ -50,15 +57,28 @@ impl Reading {
         if self.gathered.len() == 0 {
             self.gathered = Gathered::with_capacity(self.usual);
         }
+        let id = RecordId {
+            origin: Origin::Source,
+            source: options.source,
+            partition: message.partition() as u32,
+            offset,
+            emit: 0,
+        };
         let headers = message.headers();
+        let mut again = None;
+        if options.letters {
+            match again::read(message.key(), message.value()) {
+                Ok(letter) => {
+                    if let Err(reason) = letter.take(decoder, id, &mut self.gathered.batch) {
+                        self.gathered.reject(letter.rejected(offset, reason));
+                    }
+                    return;
+                }
+                Err(reason) => again = Some(Malformed { reason }),
+            }
+        }
         let input = Input {
-            id: RecordId {
-                origin: Origin::Source,
-                source,
-                partition: message.partition() as u32,
-                offset,
-                emit: 0,
-            },
+            id,
             key: message.key(),
             value: message.value(),
             headers: headers.as_deref().unwrap_or_default(),
@@ -66,7 +86,9 @@ impl Reading {
         };
         let value = message.value().unwrap_or_default();
         let max_record = decoder.options().max_record;
-        let decoded = if headers.is_err() {
+        let decoded = if let Some(malformed) = again {
+            Err(malformed)
+        } else if headers.is_err() {
             Err(Malformed {
                 reason: "the name of a header is not UTF-8".into(),
             })

@@ -94,6 +94,14 @@ impl fmt::Debug for KafkaSource {
 impl KafkaSource {
     /// Joins the group. Waits for the brokers, as long as its patience lasts; a topic that does not exist is an error.
     pub fn open(options: KafkaSourceOptions) -> Result<KafkaSource, SourceError> {
+        KafkaSource::open_as(options, Member::nobody())
+    }
+
+    /// The same, as this member, whom somebody follows already.
+    pub(super) fn open_as(
+        options: KafkaSourceOptions,
+        member: Arc<Member>,
+    ) -> Result<KafkaSource, SourceError> {
         let place = format!("topic {} at {}", options.topic, options.brokers);
         let fail = |why: String| SourceError::Read {
             place: place.clone(),
@@ -124,8 +132,9 @@ impl KafkaSource {
             .subscribe(&[&options.topic])
             .map_err(|error| fail(error.to_string()))?;
         let consumer = Arc::new(consumer);
+        member.becomes(&consumer);
         Ok(KafkaSource {
-            member: Member::new(&consumer),
+            member,
             config,
             taken_over: Vec::new(),
             troubles: Troubles::new(options.patience),
@@ -221,7 +230,7 @@ impl KafkaSource {
             };
             let wait = if count == 0 { left() } else { Duration::ZERO };
             let (before, partitions) = (count, &mut self.partitions);
-            let (source, decoder) = (self.options.source, &mut self.decoder);
+            let (options, decoder) = (&self.options, &mut self.decoder);
             let mut full: Vec<i32> = Vec::new();
             let mut errors = Vec::new();
             self.messages.take(most, wait, |message| match message {
@@ -234,7 +243,7 @@ impl KafkaSource {
                     };
                     let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
                     total += size(message.value()) + size(message.key());
-                    reading.accept(message, source, decoder);
+                    reading.accept(message, options, decoder);
                     if reading.has_enough() && !reading.stopped {
                         reading.stopped = true;
                         full.push(number);

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod again;
 mod broker;
 mod changelog;
 mod feed;
 mod group;
 mod internal;
+mod lag;
 mod letters;
 mod properties;
 mod proxy;

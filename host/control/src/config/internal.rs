@@ -123,6 +123,17 @@ fn connection(cluster: &str, sources: &[Source], sinks: &[Sink]) -> BTreeMap<Str
         .collect()
 }
 
+impl Source {
+    /// The topic by which dead letters of it are sent again where cuts are transactions, and the group that reads it: it has
+    /// the name of the source's group.
+    pub fn again_topic(&self, pipeline: &str) -> String {
+        match &self.kind {
+            SourceKind::Kafka(read) => format!("{}-again", read.group),
+            _ => format!("{pipeline}-{}-again", self.name),
+        }
+    }
+}
+
 impl Pipeline {
     /// How a cluster is reached, as its first sink or source says.
     pub fn connection(&self, cluster: &str) -> BTreeMap<String, String> {
@@ -147,14 +158,11 @@ pub(crate) struct Written<'p> {
 /// The names of topics of its own fit, and nobody else reads or writes them.
 pub(crate) fn check_internal(
     found: &Findings,
-    delivery: Wanted,
+    (pipeline, delivery): (&str, Wanted),
     (sources, origins): (&[Source], &[Origin]),
-    Written {
-        sinks,
-        letters,
-        feeds,
-    }: Written<'_>,
+    written_by: Written<'_>,
 ) {
+    let Written { sinks, letters, .. } = written_by;
     if let SinkKind::Kafka(topic) = letters
         && topic.made.is_some()
     {
@@ -183,7 +191,6 @@ pub(crate) fn check_internal(
     let mut before: Vec<(&str, &str)> = Vec::new();
     for (source, origin) in sources.iter().zip(origins) {
         let topic = source.changelog.topic.as_str();
-        let is = |other: &str, at: &[String]| same_topic((topic, &brokers), (other, at));
         let fault = |why: String| {
             let what = format!("the changelog of source {} is topic {topic:?}", source.name);
             found.about(origin.at(), format!("{what}, {why}"));
@@ -201,31 +208,65 @@ pub(crate) fn check_internal(
             ));
         }
         before.push((topic, &source.name));
-        for reader in sources {
-            if let SourceKind::Kafka(read) = &reader.kind
-                && is(&read.topic, &read.brokers)
-            {
-                fault(format!("which source {} reads; name another", reader.name));
-            }
+        for who in users(topic, &brokers, sources, written_by) {
+            fault(format!("which {who}; name another"));
         }
-        let named = sinks
-            .iter()
-            .map(|sink| (format!("sink {}", sink.name), &sink.kind));
-        for (name, kind) in named.chain([("[dead-letters]".to_owned(), letters)]) {
-            if let SinkKind::Kafka(written) = kind
-                && is(&written.topic, &written.brokers)
-            {
-                fault(format!("which {name} writes; name another"));
-            }
-        }
-        for feed in feeds {
-            if let FeedKind::Kafka { topic: written, .. } = &feed.kind
-                && is(&written.topic, &written.brokers)
-            {
-                fault(format!("which feed {} writes; name another", feed.name));
-            }
+        let again = source.again_topic(pipeline);
+        let own = sources.iter().map(|source| &source.changelog.topic);
+        let kept = own
+            .filter(|own| **own == again)
+            .map(|_| "is a changelog".to_owned());
+        for who in users(&again, &brokers, sources, written_by)
+            .into_iter()
+            .chain(kept)
+        {
+            let why = format!(
+                "dead letters of source {} are sent again through topic {again:?}, which {who}; use another one there",
+                source.name
+            );
+            found.about(origin.at(), why);
         }
     }
+}
+
+/// Who of the pipeline reads or writes this topic, which is to be Tidegate's own.
+fn users(
+    topic: &str,
+    brokers: &[String],
+    sources: &[Source],
+    Written {
+        sinks,
+        letters,
+        feeds,
+    }: Written<'_>,
+) -> Vec<String> {
+    let is = |other: &str, at: &[String]| same_topic((topic, brokers), (other, at));
+    let mut users = Vec::new();
+    for reader in sources {
+        if let SourceKind::Kafka(read) = &reader.kind
+            && is(&read.topic, &read.brokers)
+        {
+            users.push(format!("source {} reads", reader.name));
+        }
+    }
+    let named = sinks
+        .iter()
+        .map(|sink| (format!("sink {}", sink.name), &sink.kind));
+    for (name, kind) in named.chain([("[dead-letters]".to_owned(), letters)]) {
+        if let SinkKind::Kafka(written) = kind
+            && is(&written.topic, &written.brokers)
+        {
+            users.push(format!("{name} writes"));
+        }
+    }
+    for feed in feeds {
+        if let FeedKind::Kafka { topic: written, .. } = &feed.kind
+            && is(&written.topic, &written.brokers)
+        {
+            users.push(format!("feed {} writes", feed.name));
+        }
+    }
+    users
 }
 
 /// The topic of dead letters that nobody has named.

@@ -177,7 +177,7 @@ pub(crate) fn resolve(
         letters: &dead_letters,
         feeds: &feeds,
     };
-    check_internal(found, delivery, (&sources, &origins), written);
+    check_internal(found, (&name, delivery), (&sources, &origins), written);
     let audit = typed.audit.and_then(|audit| {
         Some(Audit {
             path: files.written(&audit.path?),

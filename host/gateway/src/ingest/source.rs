@@ -10,6 +10,9 @@ use tidegate_contract::{
 };
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
+/// What is in its one partition.
+const WHAT: &str = "ingest";
+
 /// One source of ingest: one partition, whose positions are the offsets of its log.
 ///
 /// The cuts hold its position, so that it is `Positions::CutsAndSource` in the topology: after each cut the log is told
@@ -40,16 +43,6 @@ impl IngestSource {
 
     fn place(&self) -> String {
         format!("the ingest log of source {}", self.name)
-    }
-
-    fn own(&self, partition: Partition) -> Result<(), SourceError> {
-        if partition == self.partition {
-            return Ok(());
-        }
-        Err(SourceError::Read {
-            place: format!("source {} partition {}", partition.source, partition.number),
-            why: "ingest has partition 0 only".into(),
-        })
     }
 
     fn position_error(&self, position: u64, why: String) -> SourceError {
@@ -158,7 +151,7 @@ impl Source for IngestSource {
     }
 
     fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         let held = self.log.offsets();
         if position > held.end {
             return Err(self.position_error(
@@ -185,13 +178,13 @@ impl Source for IngestSource {
     }
 
     fn pause(&mut self, partition: Partition) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         self.paused = true;
         Ok(())
     }
 
     fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
-        self.own(partition)?;
+        self.partition.is_asked(partition, WHAT)?;
         self.paused = false;
         Ok(())
     }
@@ -205,7 +198,7 @@ impl Source for IngestSource {
 
     fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {
         for done in done {
-            self.own(done.partition)?;
+            self.partition.is_asked(done.partition, WHAT)?;
             if let Err(error) = self.log.done(done.position) {
                 return Err(self.not_let_go(&error));
             }

@@ -18,7 +18,7 @@ pub(crate) fn refusal(
         let mut sources = pipeline.sources.iter();
         sources.any(|one| one.name == name && matches!(one.kind, SourceKind::Ingest(_)))
     };
-    let letters = |name: &str| again::of(pipeline).any(|(_, known)| known == name);
+    let letters = |name: &str| again::in_log(pipeline).any(|(_, known)| known == name);
     let letters = UnreadLog::all(&pipeline.state, again::DIRECTORY, letters)?;
     let refused: Vec<String> = UnreadLog::all(&pipeline.state, "ingest", is_read)?
         .iter()

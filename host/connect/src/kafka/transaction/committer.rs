@@ -16,6 +16,7 @@ use tidegate_contract::{
 };
 use tracing::{info, warn};
 
+use super::super::again::KafkaLetterSource;
 use super::super::client::{Settings, find};
 use super::super::deliveries::ONLY_FAILURES;
 use super::super::member::Member;
@@ -126,6 +127,14 @@ impl KafkaCommitter {
         let mut changelogs = Vec::with_capacity(options.changelogs.len());
         let mut largest_batch: Option<usize> = None;
         for changelog in &options.changelogs {
+            let mut known = changelogs.iter();
+            let same = |known: &&Changelog| known.options.topic == changelog.topic;
+            if let Some(same) = known.find(same) {
+                let mut same: Changelog = same.clone();
+                same.options.source.clone_from(&changelog.source);
+                changelogs.push(same);
+                continue;
+            }
             // It is none that is committed to: what is wrong with it is said as the source would say it.
             if let ChangelogPartitions::As(topic) = &changelog.partitions {
                 let place = format!("topic {topic} at {}", options.brokers);
@@ -240,6 +249,22 @@ impl KafkaCommitter {
         Ok(())
     }
 
+    /// The same of what is sent again, whose group is joined later.
+    pub fn follow_letters(
+        &mut self,
+        source: &str,
+        reader: &KafkaLetterSource,
+    ) -> Result<(), CommitError> {
+        self.connect()?;
+        let (topic, member) = reader.followed();
+        let followed = Followed {
+            topic: topic.to_owned(),
+            member: Arc::clone(member),
+        };
+        self.followed.insert(source.to_owned(), followed);
+        Ok(())
+    }
+
     pub(super) fn error(&self, why: impl Into<String>) -> CommitError {
         CommitError::Commit {
             place: self.place.clone(),
@@ -294,6 +319,8 @@ impl KafkaCommitter {
                 .changelogs
                 .iter()
                 .filter_map(Changelog::known)
+                .collect::<BTreeMap<_, _>>()
+                .into_iter()
                 .collect(),
             asked: Instant::now(),
             destinations: destinations.clone(),

@@ -314,7 +314,10 @@ fn lost(groups: &[GroupOffsets], why: String) -> Option<Settled> {
 }
 
 /// Waits until the brokers have all messages.
-pub(super) fn deliver_all(producer: &Producer, deadline: Instant) -> Result<(), Undelivered> {
+pub(in super::super) fn deliver_all(
+    producer: &Producer,
+    deadline: Instant,
+) -> Result<(), Undelivered> {
     loop {
         push(producer);
         if producer.context().has_returned() {
@@ -336,7 +339,7 @@ pub(super) fn deliver_all(producer: &Producer, deadline: Instant) -> Result<(), 
 }
 
 /// Why messages were not delivered.
-pub(super) enum Undelivered {
+pub(in super::super) enum Undelivered {
     /// For what they are.
     Refused,
     /// For something else.

@@ -19,7 +19,7 @@ const STEP: Duration = Duration::from_secs(1);
 
 /// How a transaction's call failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in super::super) enum Failure {
     /// The same call again may work.
     Again(String),
     /// The transaction must be aborted.
@@ -29,7 +29,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn of(error: &KafkaError) -> Failure {
+    pub(in super::super) fn of(error: &KafkaError) -> Failure {
         let KafkaError::Transaction(of) = error else {
             return Failure::Broken(error.to_string());
         };
@@ -44,7 +44,7 @@ impl Failure {
 }
 
 /// The way to the brokers: makes producers that have the same transactional id, one after the other.
-pub(super) struct Line {
+pub(in super::super) struct Line {
     config: ClientConfig,
     /// For questions.
     plain: ClientConfig,
@@ -53,7 +53,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(
+    pub(in super::super) fn new(
         config: ClientConfig,
         plain: ClientConfig,
         place: String,
@@ -100,7 +100,7 @@ impl Line {
     }
 
     /// Connects, and ends what a predecessor left open. The predecessor is fenced.
-    pub(super) fn connect(&self) -> Result<Arc<Producer>, String> {
+    pub(in super::super) fn connect(&self) -> Result<Arc<Producer>, String> {
         let mut trouble = Trouble::new(self.patience);
         loop {
             let producer: Producer = self
@@ -128,7 +128,7 @@ impl Line {
     }
 
     /// Aborts the open transaction; false if this producer cannot, and another one must take its place.
-    pub(super) fn abort(&self, producer: &Producer) -> bool {
+    pub(in super::super) fn abort(&self, producer: &Producer) -> bool {
         let deadline = Instant::now() + self.patience;
         // The call waits for the reports of what it takes back, and serves none itself.
         producer.purge(PurgeConfig::default().queue());

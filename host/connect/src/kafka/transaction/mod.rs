@@ -22,4 +22,6 @@ mod witness;
 
 pub(super) use changelog::check_rules;
 pub use committer::KafkaCommitter;
+pub(super) use courier::{Undelivered, deliver_all};
+pub(super) use line::{Failure, Line};
 pub use options::{ChangelogOptions, ChangelogPartitions, TransactionOptions};

@@ -18,7 +18,8 @@ pub struct TransactionOptions {
     /// Name of the one producer of this worker: the same after a restart, so that its predecessor is fenced, and no other
     /// worker's in the cluster. Made of pipeline, instance and the number of the worker.
     pub transactional_id: String,
-    /// The changelog of each source whose tasks are committed here.
+    /// The changelog of each source whose tasks are committed here. Two sources may share one, if it is for the same
+    /// partitions.
     pub changelogs: Vec<ChangelogOptions>,
     /// After how long the brokers end a transaction by themselves. At most the session timeout of the group, so that the
     /// transaction of a killed worker is over when its partitions are given to another: see

@@ -113,3 +113,28 @@ fn dead_letters_do_not_go_into_a_topic_that_is_read() {
         }
     }
 }
+
+#[test]
+fn the_topic_of_letters_that_are_sent_again_is_nobody_elses() {
+    let text = |sink: &str, more: &str| {
+        said(&format!(
+            "[pipeline]\nname = \"x\"\n[source.a]\ntype = \"kafka\"\nbrokers = [\"k1:9092\"]\ntopic = \"tickets\"\n\
+             group = \"g\"\n{more}[sink.b]\ntype = \"kafka\"\nbrokers = [\"k1:9092\"]\ntopic = {sink:?}\n"
+        ))
+    };
+    let sent_again = "dead letters of source a are sent again through topic \"g-again\"";
+    for (sink, more, why) in [
+        ("g-again", "", "which sink b writes"),
+        (
+            "out",
+            "changelog = { topic = \"g-again\" }\n",
+            "which is a changelog",
+        ),
+    ] {
+        let said = text(sink, more);
+        assert!(said.contains(&format!("{sent_again}, {why}")), "{said}");
+        assert!(said.contains("1 mistake"), "{said}");
+    }
+    let said = text("out", "");
+    assert!(!said.contains("sent again"), "{said}");
+}

@@ -1,0 +1,146 @@
+//! The audit of a pipeline whose cuts are Kafka transactions: through kills and aborted transactions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_tests::{Workspace, root, until};
+
+use crate::{broker, consume, produce, topic, topic_with};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const RECORDS: usize = 36;
+/// Every so many-th is larger than the output takes, so that its transaction is aborted.
+const REFUSED: usize = 9;
+
+fn pipeline(input: &str, output: &str) -> String {
+    format!(
+        r#"
+[pipeline]
+name = "{input}"
+cut-interval = "50ms"
+delivery = "exactly-once"
+[source.in]
+type = "kafka"
+brokers = ["{broker}"]
+topic = "{input}"
+group = "{input}"
+instance = "one"
+[model.support]
+path = {model:?}
+sequences = 4
+[[stage]]
+name = "answer"
+model = "support"
+prompt = "Is it {{n}}?"
+max-tokens = 8
+[sink.out]
+type = "kafka"
+brokers = ["{broker}"]
+topic = "{output}"
+[audit]
+path = "audit/audit.jsonl"
+"#,
+        broker = broker(),
+        model = root().join("examples/support-bot/model"),
+    )
+}
+
+/// No two letters of it alike, so that it is as long when it is compressed.
+fn noise(seed: usize, length: usize) -> String {
+    let mut state = seed as u64 + 1;
+    let mut letter = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b'a' + ((state >> 33) % 26) as u8)
+    };
+    (0..length).map(|_| letter()).collect()
+}
+
+fn lines(workspace: &Workspace) -> Vec<Value> {
+    let shown = workspace.run(&["audit", "show", "audit/audit.jsonl"]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let lines = shown.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn the_chain_is_whole_and_each_answer_has_its_line_through_kills_and_aborted_transactions() {
+    let input = topic("audited");
+    let output = topic_with("audited-out", 1, &[("max.message.bytes", "2000")]);
+    let workspace = Workspace::new(&pipeline(&input, &output));
+    let text = |n: usize| match n % REFUSED {
+        0 => noise(n, 6000),
+        _ => "short".to_owned(),
+    };
+    let records: Vec<(String, String)> = (0..RECORDS)
+        .map(|n| {
+            (
+                n.to_string(),
+                format!("{{\"n\":{n},\"text\":\"{}\"}}", text(n)),
+            )
+        })
+        .collect();
+    produce(&input, &records);
+    let verified = || {
+        let verified = workspace.run(&["audit", "verify", "--json", "audit/audit.jsonl"]);
+        let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+        assert!(verified.status.success(), "{said}");
+        serde_json::from_slice::<Value>(&verified.stdout).unwrap()
+    };
+    for kill in 1..=2 {
+        let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+        until("some answers are there", PATIENCE, || {
+            let said = workspace.read("stderr.log");
+            assert!(
+                running.ended().is_none(),
+                "{}",
+                String::from_utf8_lossy(&said)
+            );
+            consume(&output).len() >= kill * RECORDS / 4
+        });
+        running.kill();
+    }
+    let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{said}");
+    assert_eq!(verified()["whole"], true);
+    let answered: BTreeSet<u64> = consume(&output)
+        .iter()
+        .map(|(_, value)| {
+            let value: Value = serde_json::from_str(value).unwrap();
+            value["n"].as_u64().unwrap()
+        })
+        .collect();
+    let refused = RECORDS.div_ceil(REFUSED);
+    assert_eq!(answered.len(), RECORDS - refused);
+    // What a line is of is said by record, stage and attempt. One that is there twice says the same both times.
+    let mut questions: BTreeMap<(String, String, u64), Vec<Value>> = BTreeMap::new();
+    for line in lines(&workspace) {
+        let text = |name: &str| line[name].as_str().unwrap().to_owned();
+        assert_eq!(line["outcome"], "answered");
+        let question = (
+            text("record"),
+            text("stage"),
+            line["attempt"].as_u64().unwrap(),
+        );
+        questions.entry(question).or_default().push(line);
+    }
+    let expected: BTreeSet<String> = (0..RECORDS).map(|n| format!("in/0/{n}/0")).collect();
+    let told: Vec<String> = questions
+        .keys()
+        .map(|(record, ..)| record.clone())
+        .collect();
+    assert_eq!(told.len(), RECORDS, "{told:?}");
+    assert_eq!(told.into_iter().collect::<BTreeSet<_>>(), expected);
+    for (question, lines) in &questions {
+        for line in lines {
+            for name in ["seed", "parameters", "prompt_tokens", "tokens", "finish"] {
+                assert_eq!(line[name], lines[0][name], "{question:?}");
+            }
+        }
+    }
+}

@@ -77,6 +77,14 @@ pub(crate) fn delete(topic: &str) {
     assert!(gone.iter().all(Result::is_ok), "{gone:?}");
 }
 
+/// Removes what is before this offset of a topic's first partition.
+pub(crate) fn truncate(topic: &str, before: i64) {
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Offset(before))
+        .unwrap();
+    wait_for(admin().delete_records(&list, &AdminOptions::new())).unwrap();
+}
+
 /// Gives a topic more partitions, so that it has this many.
 pub(crate) fn widen(topic: &str, partitions: usize) {
     let new = NewPartitions::new(topic, partitions);

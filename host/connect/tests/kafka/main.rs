@@ -8,6 +8,7 @@ mod changelog;
 mod feed;
 mod group;
 mod internal;
+mod lag;
 mod letters;
 mod properties;
 mod proxy;

@@ -13,6 +13,8 @@ use crate::broker::brokers;
 const PRODUCE: i16 = 0;
 /// Number of the request that ends a transaction.
 const END_TXN: i16 = 26;
+/// Number of the request that asks where partitions begin and end.
+const LIST_OFFSETS: i16 = 2;
 
 /// What is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,7 @@ pub(crate) struct Proxy {
     port: u16,
     loses: Arc<AtomicU8>,
     lost: Arc<AtomicUsize>,
+    asked: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -45,7 +48,9 @@ impl Proxy {
             port: listener.local_addr().unwrap().port(),
             loses: Arc::new(AtomicU8::new(Loses::Nothing as u8)),
             lost: Arc::new(AtomicUsize::new(0)),
+            asked: Arc::new(AtomicUsize::new(0)),
         };
+        let asked = proxy.asked.clone();
         let (port, loses, lost) = (proxy.port, proxy.loses.clone(), proxy.lost.clone());
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -63,10 +68,13 @@ impl Proxy {
                 // The correlation ids of commits whose answers are to be lost, and of none other.
                 let silent = Arc::new(std::sync::Mutex::new(Vec::new()));
                 let answers = silent.clone();
-                let everything = loses.clone();
+                let (everything, asked) = (loses.clone(), asked.clone());
                 thread::spawn(move || {
                     frames(client, to_broker, &everything, |frame| {
                         let is_end = frame[..2] == END_TXN.to_be_bytes();
+                        if frame[..2] == LIST_OFFSETS.to_be_bytes() {
+                            asked.fetch_add(1, Ordering::AcqRel);
+                        }
                         let is_write = frame[..2] == PRODUCE.to_be_bytes();
                         match loses.load(Ordering::Acquire) {
                             1 if is_end => {
@@ -108,6 +116,11 @@ impl Proxy {
     /// From now on.
     pub(crate) fn lose(&self, loses: Loses) {
         self.loses.store(loses as u8, Ordering::Release);
+    }
+
+    /// How often it was asked where partitions begin and end.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::Acquire)
     }
 
     /// How many requests or answers were lost.

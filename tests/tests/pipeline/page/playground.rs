@@ -55,13 +55,12 @@ fn of_stream(status: &Value) -> Value {
 }
 
 /// Asks the admin API: the status and the body.
-fn post(link: &str, path: &str, body: &Value) -> (u16, String) {
+fn ask(link: &str, request: &str, body: &str) -> (u16, String) {
     let (address, token) = link.split_once("/#token=").unwrap();
     let address = address.trim_start_matches("http://");
-    let body = body.to_string();
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
-        "POST /v1/playground/{path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+        "{request} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
          Content-Length: {}\r\n\r\n",
         body.len()
     );
@@ -74,19 +73,29 @@ fn post(link: &str, path: &str, body: &Value) -> (u16, String) {
     (status, body.to_owned())
 }
 
+fn post(link: &str, path: &str, body: &Value) -> (u16, String) {
+    let request = format!("POST /v1/playground/{path}");
+    ask(link, &request, &body.to_string())
+}
+
 #[test]
 fn a_model_is_asked_and_a_record_is_tried_on_the_page_and_nothing_of_it_stays() {
     let mut paged = Paged::start("last-words", "grants = [\"log\"]", &model(""));
     paged.append("{\"k\":\"one\",\"text\":\"a good one\"}\n{\"k\":\"two\",\"text\":\"bad\"}\n");
     let link = paged.link();
-    until("the stream is done", PATIENCE, || {
-        let records = &paged.status()["records"];
-        records["in"] == 2 && records["in_flight"] == 0
-    });
-    until("its last cut is there", PATIENCE, || {
-        !paged.workspace.read("out.jsonl").is_empty()
-            && !paged.workspace.read("answers.jsonl").is_empty()
-    });
+    until(
+        "the stream is done and its last cut holds",
+        PATIENCE,
+        || {
+            let (_, metrics) = ask(&link, "GET /metrics", "");
+            let wanted = [("in", 2), ("out", 2), ("dead", 1)];
+            let holds = wanted.iter().all(|(fate, number)| {
+                let series = format!("tidegate_account_records_total{{fate=\"{fate}\"}}");
+                metrics.contains(&format!("{series} {number}\n"))
+            });
+            holds && paged.status()["records"]["in_flight"] == 0
+        },
+    );
     let (before, stream) = (
         files(&paged.workspace.path(".")),
         of_stream(&paged.status()),

@@ -1,4 +1,4 @@
-"""Holds every manifest of a directory against the schemas of Kubernetes; those of KEDA are printed as JSON, one a line."""
+"""Holds every manifest of a directory against the schemas of Kubernetes; those of KEDA and of Prometheus's operator are printed as JSON, one a line."""
 
 import json
 import sys
@@ -41,8 +41,9 @@ for path, document in documents(root / "base"):
     validate(path, document)
 for path, patch in documents(root / "gpu"):
     validate(path, merged(base[patch["kind"]], patch))
-for _, document in documents(root / "keda"):
-    print(json.dumps(document))
+for more in ["keda", "prometheus"]:
+    for _, document in documents(root / more):
+        print(json.dumps(document))
 # What KEDA scales has no number of its own, which each apply would put in the place of KEDA's.
 overlay = yaml.safe_load((root / "keda/kustomization.yaml").read_text())
 for patch in overlay["patches"]:

@@ -32,7 +32,7 @@ pub(crate) fn fetch(root: &Path) -> Result<()> {
         python: manifests.join("python"),
         node: manifests.join("node"),
     };
-    schemas.fetch("scaled_object.mjs")
+    schemas.fetch("custom_object.mjs")
 }
 
 /// What is wanted, and where it goes.

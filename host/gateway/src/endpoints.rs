@@ -10,7 +10,7 @@ use tidegate_telemetry::trace::Tracer;
 use tracing::field::display;
 
 use crate::access::Scope;
-use crate::exchange::{Answered, Asked, CLIENT_GONE, Content};
+use crate::exchange::{Answered, Asked, Content};
 use crate::front::{Endpoints, Limits, Times, Timing};
 use crate::ingest::Ingest;
 use crate::openai::OpenAi;
@@ -107,7 +107,7 @@ impl Place {
 impl Endpoints for Everything {
     fn answer(&self, mut asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
         let place = Place::of(&asked.path);
-        let (name, counted) = (place.name(&asked.path), self.counted.clone());
+        let name = place.name(&asked.path);
         let health = self.health.clone();
         let (openai, ingest, outputs) = (
             self.openai.clone(),
@@ -122,11 +122,6 @@ impl Endpoints for Everything {
         }
         let (id, trace) = (asked.id.clone(), asked.trace.clone());
         Box::pin(async move {
-            let counting = Counting {
-                counted,
-                endpoint: name,
-                status: CLIENT_GONE,
-            };
             let answered = match place {
                 Place::OpenAi => openai.answer(asked).await,
                 Place::Ingest => ingest.answer(asked).await,
@@ -141,7 +136,6 @@ impl Endpoints for Everything {
                     ApiError::no_path(StatusCode::NOT_FOUND, message).answered()
                 }
             };
-            counting.ends_with(answered.status);
             if let Some(trace) = &trace {
                 trace.has(answered.status);
             }
@@ -215,25 +209,6 @@ fn healthy(well: bool) -> Answered {
     }
 }
 
-/// A request that is counted once, however it ends: what is not answered is dropped.
-struct Counting {
-    counted: Counted,
-    endpoint: &'static str,
-    status: u16,
-}
-
-impl Counting {
-    fn ends_with(mut self, status: StatusCode) {
-        self.status = status.as_u16();
-    }
-}
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        self.counted.count(self.endpoint, self.status);
-    }
-}
-
 /// How many requests were answered, by endpoint and status, and how many of the answers were streams that broke. A copy
 /// is the same.
 #[derive(Clone, Debug, Default)]
@@ -241,7 +216,6 @@ pub struct Counted(Arc<Mutex<Counts>>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    answered: BTreeMap<(&'static str, u16), u64>,
     broken: BTreeMap<&'static str, u64>,
     times: BTreeMap<&'static str, Arc<Times>>,
 }
@@ -249,11 +223,6 @@ struct Counts {
 impl Counted {
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count(&self, endpoint: &'static str, status: u16) {
-        let mut counts = self.counts();
-        *counts.answered.entry((endpoint, status)).or_default() += 1;
     }
 
     fn broke(&self, endpoint: &'static str) {
@@ -274,10 +243,11 @@ impl Counted {
 
     /// All there are: endpoint, status, and how many.
     pub fn all(&self) -> Vec<(&'static str, u16, u64)> {
-        let counts = self.counts();
-        let all = counts.answered.iter();
-        all.map(|((endpoint, status), count)| (*endpoint, *status, *count))
-            .collect()
+        let all = self.all_times().into_iter().flat_map(|(endpoint, times)| {
+            let statuses = times.statuses().into_iter();
+            statuses.map(move |(status, count)| (endpoint, status, count))
+        });
+        all.collect()
     }
 
     /// Streams that broke: endpoint, and how many.

@@ -21,7 +21,7 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn manifests_are_valid_by_the_published_schemas_of_kubernetes_and_keda() {
+fn manifests_are_valid_by_the_published_schemas_of_kubernetes_keda_and_prometheus_operator() {
     let manifests = Command::new("python3")
         .env("PYTHONPATH", fetched("manifests/python"))
         .arg(root().join("tests/deploy/manifests.py"))
@@ -38,12 +38,22 @@ fn manifests_are_valid_by_the_published_schemas_of_kubernetes_and_keda() {
     ] {
         assert!(said.contains(kind), "{said}");
     }
-    let scaled = String::from_utf8(manifests.stdout).unwrap();
+    let custom = String::from_utf8(manifests.stdout).unwrap();
+    let [scaled, monitor] = custom.lines().collect::<Vec<_>>()[..] else {
+        panic!("{custom}");
+    };
     assert!(scaled.contains("ScaledObject"), "{scaled}");
-    let wrong = scaled.replace("\"maxReplicaCount\": 8", "\"maxReplicaCount\": \"many\"");
-    for (object, valid) in [(&scaled, true), (&wrong, false)] {
+    assert!(monitor.contains("PodMonitor"), "{monitor}");
+    let many = scaled.replace("\"maxReplicaCount\": 8", "\"maxReplicaCount\": \"many\"");
+    let late = monitor.replace("\"interval\": \"15s\"", "\"interval\": \"soon\"");
+    for (object, valid) in [
+        (scaled, true),
+        (many.as_str(), false),
+        (monitor, true),
+        (late.as_str(), false),
+    ] {
         let mut node = Command::new("node")
-            .arg(fetched("manifests/node/scaled_object.mjs"))
+            .arg(fetched("manifests/node/custom_object.mjs"))
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -67,18 +77,15 @@ fn the_pipeline_of_the_manifests_is_one_and_their_commands_are_the_programs() {
     let check = workspace.run(&["check", "pipeline.toml"]);
     let said = String::from_utf8_lossy(&check.stdout);
     assert!(said.contains("guarantee: exactly once"), "{said}");
-    let help = workspace.run(&["health", "--help"]);
-    let help = String::from_utf8_lossy(&help.stdout).into_owned();
-    assert!(
-        help.contains("--state") && help.contains("--ready"),
-        "{help}"
-    );
+    // Probes ask where the pipeline tells, and the policy lets nobody but those who watch there.
+    assert!(config.contains("metrics-address = \"0.0.0.0:9464\""));
     let pods = read("kubernetes/base/statefulset.yaml");
-    assert_eq!(
-        pods.matches("\"tidegate\", \"health\", \"--state\", \"/var/lib/tidegate/state\"")
-            .count(),
-        3
-    );
+    assert!(pods.contains("{name: metrics, containerPort: 9464}"));
+    for (path, probes) in [("/healthz/live", 2), ("/healthz/ready", 1)] {
+        let probe = format!("httpGet: {{path: {path}, port: metrics}}");
+        assert_eq!(pods.matches(&probe).count(), probes, "{path}");
+    }
+    assert!(read("kubernetes/base/networkpolicy.yaml").contains("tidegate.io/watches"));
     // A run may take 28 s to end, after those of preStop.
     assert!(pods.contains("terminationGracePeriodSeconds: 45"));
     let image = read("container/Containerfile");

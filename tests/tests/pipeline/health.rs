@@ -208,3 +208,66 @@ fn whoever_asks_is_answered_before_a_log_is_read_that_may_be_long() {
     assert!(why.contains(&address.to_string()), "{why}");
     assert!(!why.contains("another version"), "{why}");
 }
+
+#[test]
+fn a_host_whose_models_server_is_left_alone_is_live_and_says_so_to_those_who_watch_from_elsewhere()
+{
+    let workspace = Workspace::new(
+        r#"
+[pipeline]
+name = "watched"
+state = "state"
+[admin]
+metrics-address = "127.0.0.1:0"
+[model.far]
+type = "openai"
+url = "http://127.0.0.1:9/v1"
+attempts = 1
+breaker = { within = "1h", least = 2, share = 0.5, open = "1h" }
+[source.tickets]
+type = "file"
+paths = ["tickets.jsonl"]
+[[stage]]
+name = "ask"
+model = "far"
+prompt = "{value}"
+[sink.out]
+type = "file"
+path = "out.jsonl"
+"#,
+    );
+    workspace.write("tickets.jsonl", "{\"n\": 1}\n".repeat(10));
+    let run = [
+        "run",
+        "--log",
+        "info",
+        "--until",
+        "forever",
+        "pipeline.toml",
+    ];
+    let mut running = workspace.start(&run);
+    // Any free port: the log has it.
+    let mut address = String::new();
+    until("it listens", PATIENCE, || {
+        let log = String::from_utf8_lossy(&workspace.read("stderr.log")).into_owned();
+        let line = log.lines().find(|line| line.contains("metrics and health"));
+        let told = line.and_then(|line| line.split_once("address="));
+        let told = told.and_then(|(_, told)| told.split_whitespace().next());
+        address = told.unwrap_or_default().to_owned();
+        !address.is_empty()
+    });
+    let status = |path: &str| get(&address, path).map(|(status, _)| status);
+    until("it has had no answer for long", PATIENCE, || {
+        let (code, why) = health(&workspace, &["--ready"]);
+        code == Some(1) && why.contains("model far: its server has not answered for")
+    });
+    assert_eq!(health(&workspace, &[]).0, Some(0), "no restart would help");
+    assert_eq!(status("/healthz/live"), Some(200));
+    assert_eq!(status("/healthz/ready"), Some(503));
+    let (_, metrics) = get(&address, "/metrics").unwrap();
+    assert!(metrics.contains("\ntidegate_ready 0\n"), "{metrics}");
+    for path in ["/", "/v1/status", "/v1/health", "/v1/live"] {
+        assert_eq!(status(path), Some(404), "{path}");
+    }
+    running.kill();
+}

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Model as _, Recovered};
 use tidegate_control::HealthReport;
-use tidegate_control::admin::AdminServer;
+use tidegate_control::admin::{AdminServer, WatchServer};
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
 use tidegate_gateway::endpoints::WellBeing;
@@ -144,6 +144,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             starting.clone(),
         )?),
     });
+    let _watched = match pipeline.watch {
+        None => None,
+        Some(address) => Some(WatchServer::start(
+            address,
+            pipeline.metrics_token.as_ref().map(|token| &*token.path),
+            starting.clone(),
+        )?),
+    };
     #[cfg(target_os = "linux")]
     let supervised = Supervised::begin(starting.clone(), StartingHost::has_started)?;
     let (log, recovered) = replayed(log).map_err(of_state)?;

@@ -33,6 +33,8 @@ struct Waiting {
 struct Item {
     text: String,
     deadline: Option<Instant>,
+    /// The trace that it is part of.
+    traceparent: Option<String>,
     sender: oneshot::Sender<Result<Encoded, ModelError>>,
 }
 
@@ -66,18 +68,26 @@ impl Batches {
     }
 }
 
+/// A text to be encoded.
+pub(crate) struct Wanted {
+    pub text: String,
+    pub deadline: Option<Instant>,
+    /// The trace that it is part of. A call goes on with that of its first text that has one: a request has one parent.
+    pub traceparent: Option<String>,
+}
+
 /// Encodes a text, in a call with others.
 pub(crate) async fn encode(
     shared: &Arc<Shared>,
     class: u8,
-    text: String,
-    deadline: Option<Instant>,
+    wanted: Wanted,
     began: &Mutex<Option<Instant>>,
 ) -> Result<Encoded, ModelError> {
     let (sender, mut receiver) = oneshot::channel();
     let item = Item {
-        text,
-        deadline,
+        text: wanted.text,
+        deadline: wanted.deadline,
+        traceparent: wanted.traceparent,
         sender,
     };
     let _leaves = shared.batches.enter(class, item);
@@ -128,6 +138,7 @@ async fn call(shared: Arc<Shared>, items: Vec<Item>, mut turn: Turn) {
     let mut senders = Vec::with_capacity(items.len());
     let mut texts = Vec::with_capacity(items.len());
     let mut deadline = None;
+    let mut traces = Vec::with_capacity(items.len());
     for item in items {
         // The latest; none if one of them has time without end.
         deadline = match (texts.is_empty(), deadline, item.deadline) {
@@ -136,11 +147,18 @@ async fn call(shared: Arc<Shared>, items: Vec<Item>, mut turn: Turn) {
             (false, ..) => None,
         };
         texts.push(item.text);
+        traces.push(item.traceparent);
         senders.push(Some(item.sender));
     }
     let encoded = {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let work = encode_all(&shared, &mut turn, &texts, deadline);
+        let trace = traces.iter().flatten().next();
+        let of = Texts {
+            texts: &texts,
+            deadline,
+            traceparent: trace.map(String::as_str),
+        };
+        let work = encode_all(&shared, &mut turn, &of);
         while_waited_for(&mut senders, work).await
     };
     match encoded {
@@ -153,10 +171,14 @@ async fn call(shared: Arc<Shared>, items: Vec<Item>, mut turn: Turn) {
         }
         // One of them is at fault, and the others are not to suffer for it.
         Some(Err(trouble)) if trouble.request && texts.len() > 1 => {
-            for (sender, text) in senders.iter_mut().zip(&texts) {
-                let texts = [text.as_str()];
+            for ((sender, text), trace) in senders.iter_mut().zip(&texts).zip(&traces) {
+                let of = Texts {
+                    texts: &[text.as_str()],
+                    deadline,
+                    traceparent: trace.as_deref(),
+                };
                 let one = std::slice::from_mut(sender);
-                let work = encode_all(&shared, &mut turn, &texts, deadline);
+                let work = encode_all(&shared, &mut turn, &of);
                 let encoded = while_waited_for(one, work).await;
                 if let Some(encoded) = encoded {
                     let row = encoded.map(|mut rows| rows.remove(0));
@@ -201,13 +223,20 @@ async fn while_waited_for<T>(senders: &mut [Sender], work: impl Future<Output = 
     }
 }
 
+/// Texts of one call.
+struct Texts<'a> {
+    texts: &'a [&'a str],
+    deadline: Option<Instant>,
+    traceparent: Option<&'a str>,
+}
+
 /// Asks until there is an answer, or there will be none. A row for each text.
 async fn encode_all(
     shared: &Shared,
     turn: &mut Turn,
-    texts: &[&str],
-    deadline: Option<Instant>,
+    of: &Texts<'_>,
 ) -> Result<Vec<Encoded>, Trouble> {
+    let (texts, deadline) = (of.texts, of.deadline);
     let server = &shared.server;
     let body = Bytes::from(body(&shared.protocol.kind, texts));
     let tokens = texts.iter().map(|text| estimate::tokens(text)).max();
@@ -215,7 +244,7 @@ async fn encode_all(
         let asked = async {
             let uri = &shared.protocol.encode;
             let response = server
-                .ask(uri, body.clone(), tokens.unwrap_or(0), None)
+                .ask(uri, body.clone(), tokens.unwrap_or(0), of.traceparent)
                 .await?;
             let most = most_bytes(texts.len());
             let answer = server.http.whole(response.into_body(), most).await?;

@@ -151,7 +151,12 @@ impl Task {
             return Err(ModelError::EmptyPrompt);
         }
         let started = Mutex::new(None);
-        let work = batch::encode(&shared, self.class, text, self.deadline, &started);
+        let wanted = batch::Wanted {
+            text,
+            deadline: self.deadline,
+            traceparent: self.reply.traceparent(),
+        };
+        let work = batch::encode(&shared, self.class, wanted, &started);
         let encoded: Encoded = tokio::select! {
             biased;
             ended = cancelled(&mut self.signals) => Err(ended),

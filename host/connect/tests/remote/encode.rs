@@ -4,9 +4,9 @@ use std::sync::{Mutex, mpsc};
 
 use serde_json::{Value, json};
 use tidegate_connect::remote::{Kserve, OpenAi, RemoteKind, RemoteModel, RemoteOptions};
-use tidegate_contract::{Made, Makes, Model, ModelError, ModelTask};
+use tidegate_contract::{Answer, Made, Makes, Model, ModelError, ModelTask, Reply};
 
-use crate::support::{Asked, LIMIT, Server, ask, hello, remote};
+use crate::support::{Asked, Keeps, LIMIT, Server, Told, ask, hello, remote, request};
 
 fn encode(text: &str) -> ModelTask {
     ModelTask::Encode { text: text.into() }
@@ -87,6 +87,65 @@ fn embeddings_are_asked_for_in_base64_and_are_of_unit_length() {
     assert_eq!(answer.made, Made::Embedding(vec![0.6, 0.8]));
     assert_eq!(answer.prompt_tokens, 9);
     assert!(server.head(0).starts_with("POST /v1/embeddings "));
+}
+
+/// A reply that is part of a trace.
+struct Traced(Keeps, String);
+
+impl Reply for Traced {
+    fn token(&mut self, index: u32, token: u32, text: &str) {
+        self.0.token(index, token, text);
+    }
+
+    fn traceparent(&self) -> Option<String> {
+        Some(self.1.clone())
+    }
+
+    fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
+        Box::new(self.0).done(result);
+    }
+}
+
+#[test]
+fn texts_that_are_encoded_go_on_with_the_trace_of_the_first_that_has_one() {
+    let (go, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let server = Server::start(move |asked| {
+        if asked.number == 0 {
+            gate.lock().unwrap().recv_timeout(LIMIT).unwrap();
+        }
+        classify(asked);
+    });
+    let mut options = classifier(&server, 4);
+    options.concurrency = 1;
+    let model = RemoteModel::open(options).unwrap();
+    let first = ask(&model, encode("a"));
+    while server.requests() == 0 {
+        std::thread::yield_now();
+    }
+    let untraced = ask(&model, encode("b"));
+    let traced = [3, 4].map(|number| {
+        let (sender, told) = mpsc::channel();
+        let trace = format!("00-{number:032x}-{number:016x}-03");
+        let (mut request, _) = request(encode("c"), None);
+        request.reply = Box::new(Traced(Keeps(sender), trace));
+        assert!(model.submit(request).is_ok());
+        told
+    });
+    go.send(()).unwrap();
+    for running in [first, untraced] {
+        running.result().unwrap();
+    }
+    for told in traced {
+        match told.recv_timeout(LIMIT).unwrap() {
+            Told::Done(result) => assert!(result.is_ok(), "{result:?}"),
+            _ => panic!("it has no pieces"),
+        }
+    }
+    assert!(!server.head(0).contains("traceparent"));
+    let of_both = format!("traceparent: 00-{:032x}-{:016x}-03\r\n", 3, 3);
+    assert!(server.head(1).contains(&of_both), "{}", server.head(1));
+    assert_eq!(server.requests(), 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -21,7 +22,7 @@ use tracing::debug;
 use super::live::Following;
 use super::routes::{failed, is_probe};
 use super::unread::Unread;
-use super::{CONNECTION, HEAD, UNREAD};
+use super::{HEAD, UNREAD};
 
 /// All connections of a server.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Connections {
     requests: Arc<Semaphore>,
     most_requests: usize,
     most_silent: usize,
+    /// For a whole connection.
+    longest: Duration,
     silent: Mutex<Silent>,
 }
 
@@ -53,11 +56,12 @@ pub(super) struct Connection {
 }
 
 impl Connections {
-    pub(super) fn new(most_requests: usize, most_silent: usize) -> Connections {
+    pub(super) fn new(most_requests: usize, most_silent: usize, longest: Duration) -> Connections {
         Connections {
             requests: Arc::new(Semaphore::new(most_requests)),
             most_requests,
             most_silent,
+            longest,
             silent: Mutex::default(),
         }
     }
@@ -116,7 +120,7 @@ impl Connection {
                     service_fn(|request| this.answer(request, service.clone())),
                 )
         );
-        let served = timeout(CONNECTION, async {
+        let served = timeout(this.all.longest, async {
             tokio::select! {
                 served = connection.as_mut() => return served,
                 () = this.closed_for_room() => return Ok(()),
@@ -197,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_connection_whose_request_comes_while_it_is_picked_to_be_closed_stays() {
-        let all = Arc::new(Connections::new(1, 1));
+        let all = Arc::new(Connections::new(1, 1, HEAD));
         let came = all.open();
         let silent = all.open();
         came.has_come.store(true, Ordering::Release);

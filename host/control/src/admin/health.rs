@@ -24,7 +24,7 @@ pub(super) async fn report(State(shared): State<Arc<Shared>>) -> Response {
     Json(shared.host.health()).into_response()
 }
 
-fn said(well: bool) -> Response {
+pub(super) fn said(well: bool) -> Response {
     let (status, word) = match well {
         true => (StatusCode::OK, "ok"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),

@@ -20,6 +20,7 @@ mod routes;
 #[cfg(test)]
 mod tests;
 mod unread;
+mod watched;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -34,6 +35,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use self::connections::Connections;
+pub use self::watched::WatchServer;
 
 use crate::api::Host;
 use crate::token::{AdminFile, new_token};
@@ -87,6 +89,14 @@ pub enum AdminError {
         /// The system's words.
         why: io::Error,
     },
+    /// The address for probes and metrics cannot be had.
+    #[error("nobody can ask for metrics and health on {address}: {why}")]
+    Watch {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's words.
+        why: io::Error,
+    },
     /// The file with the token cannot be written.
     #[error("cannot write {path}: {why}")]
     File {
@@ -134,7 +144,7 @@ impl AdminServer {
             TcpListener::from_std(listener).map_err(listen)?
         };
         let (stop, stopped) = watch::channel(false);
-        let connections = Arc::new(Connections::new(REQUESTS, SILENT));
+        let connections = Arc::new(Connections::new(REQUESTS, SILENT, CONNECTION));
         let service = routes::router(real, &file.token, metrics_token.map(Path::to_owned), host);
         runtime.spawn(accept(listener, service, connections.clone(), stopped));
         file.write(state).map_err(|why| AdminError::File {

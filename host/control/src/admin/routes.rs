@@ -28,7 +28,7 @@ use crate::token::same;
 /// For the body of a request.
 const BODY: Duration = Duration::from_secs(60);
 /// Where metrics are.
-const METRICS: &str = "/metrics";
+pub(super) const METRICS: &str = "/metrics";
 /// Longest label, characters.
 const LABEL: usize = 200;
 
@@ -121,10 +121,6 @@ pub(super) fn failed(status: StatusCode, error: impl Into<String>) -> Response {
 
 /// Lets a request in if it means this server and knows the token.
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let one = |headers: &HeaderMap, name| {
-        let mut values = headers.get_all(name).iter();
-        values.next().cloned().filter(|_| values.next().is_none())
-    };
     let host = one(request.headers(), header::HOST);
     let meant = host.as_ref().is_some_and(|host| {
         shared
@@ -144,9 +140,10 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     let given = one(request.headers(), header::AUTHORIZATION);
     let known = match given {
         Some(given) if same(given.as_bytes(), &shared.authorization) => true,
-        Some(given) if request.uri().path() == METRICS => {
-            may_scrape(&shared, given.as_bytes().to_vec()).await
-        }
+        Some(given) if request.uri().path() == METRICS => match shared.metrics_token.clone() {
+            Some(token) => may_scrape(token, given.as_bytes().to_vec()).await,
+            None => false,
+        },
         _ => false,
     };
     if !known && !super::health::OPEN.contains(&request.uri().path()) {
@@ -163,12 +160,15 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     next.run(request).await
 }
 
+/// The value of a header that is there once.
+pub(super) fn one(headers: &HeaderMap, name: header::HeaderName) -> Option<header::HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    values.next().cloned().filter(|_| values.next().is_none())
+}
+
 /// Whether this is the token of those who scrape metrics, as its file has it now. A file that cannot be read lets nobody
 /// in.
-async fn may_scrape(shared: &Shared, given: Vec<u8>) -> bool {
-    let Some(path) = shared.metrics_token.clone() else {
-        return false;
-    };
+pub(super) async fn may_scrape(path: PathBuf, given: Vec<u8>) -> bool {
     let compared = tokio::task::spawn_blocking(move || match read_metrics_token(&path) {
         Ok(token) => same(&given, format!("Bearer {token}").as_bytes()),
         Err(why) => {
@@ -203,11 +203,16 @@ async fn status(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     match call(shared, |host| host.metrics()).await {
-        Ok(Some(text)) => {
-            ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
-        }
-        Ok(None) => failed(StatusCode::NOT_FOUND, "this host has no metrics"),
+        Ok(text) => exposed(text),
         Err(response) => response,
+    }
+}
+
+/// Metrics, as Prometheus reads them.
+pub(super) fn exposed(text: Option<String>) -> Response {
+    match text {
+        Some(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
+        None => failed(StatusCode::NOT_FOUND, "this host has no metrics"),
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 mod page;
 mod playground;
+mod watched;
 
 use super::*;
 use crate::api::{

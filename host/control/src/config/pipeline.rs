@@ -58,6 +58,8 @@ pub struct Pipeline {
     pub admin: Option<SocketAddr>,
     /// The file with the token of those who scrape metrics, if they have one of their own.
     pub metrics_token: Option<MetricsToken>,
+    /// Where metrics and health are told to those who ask from elsewhere, if they may.
+    pub watch: Option<SocketAddr>,
     /// Where clients ask over HTTP; none if nobody can.
     pub gateway: Option<Gateway>,
     /// What is told to collectors of OpenTelemetry.

@@ -80,6 +80,7 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
     file.audit = root.table("audit").map(read_audit);
     if let Some(table) = root.table("admin") {
         file.metrics_token = table.string("metrics-token-file");
+        file.watch = read_watch(&table, file.metrics_token.is_some());
         file.admin = read_admin(table);
     }
     file.gateway = root.table("gateway").map(read_gateway);
@@ -182,6 +183,29 @@ fn read_delivery(table: &Table<'_>) -> Option<Wanted> {
             None
         }
     }
+}
+
+/// Where probes and whoever scrapes metrics may ask, from elsewhere too.
+fn read_watch(table: &Table<'_>, has_token: bool) -> Option<SocketAddr> {
+    let typed = table.string("metrics-address")?;
+    let Ok(address) = typed.value.parse::<SocketAddr>() else {
+        table.found.about(
+            &typed,
+            format!(
+                "{:?} is not an address with a port; write \"0.0.0.0:9464\"",
+                typed.value
+            ),
+        );
+        return None;
+    };
+    if !address.ip().is_loopback() && !has_token {
+        table.found.warning(
+            &typed.place,
+            "admin.metrics-address",
+            "tells metrics to whoever reaches it; write metrics-token-file, or let nobody but those who scrape reach it",
+        );
+    }
+    Some(address)
 }
 
 fn read_admin(table: Table<'_>) -> TypedAdmin {

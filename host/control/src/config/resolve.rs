@@ -233,6 +233,7 @@ pub(crate) fn resolve(
             TypedAdmin::Address(address) => Some(address),
         },
         metrics_token,
+        watch: typed.watch,
         gateway,
         telemetry: typed.telemetry,
         warnings: Vec::new(),

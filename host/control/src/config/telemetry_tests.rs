@@ -30,6 +30,23 @@ fn nothing_is_told_unless_the_file_says_so() {
 }
 
 #[test]
+fn those_who_watch_from_elsewhere_ask_where_the_file_says() {
+    assert_eq!(parsed("").unwrap().watch, None);
+    let pipeline = parsed("[admin]\nmetrics-address = \"127.0.0.1:9464\"\n").unwrap();
+    assert_eq!(pipeline.watch, Some(([127, 0, 0, 1], 9464).into()));
+    assert!(pipeline.warnings.is_empty(), "{:?}", pipeline.warnings);
+    // The admin API can be off beside it.
+    let open = "[admin]\naddress = \"off\"\nmetrics-address = \"0.0.0.0:9464\"\n";
+    let pipeline = parsed(open).unwrap();
+    assert_eq!((pipeline.admin, pipeline.watch.is_some()), (None, true));
+    let warning = &pipeline.warnings[0].what;
+    assert!(warning.contains("metrics-token-file"), "{warning}");
+    let mistakes = parsed("[admin]\nmetrics-address = \"9464\"\n").unwrap_err();
+    let what = &mistakes.mistakes[0].what;
+    assert!(what.contains("not an address with a port"), "{what}");
+}
+
+#[test]
 fn what_is_told_is_what_is_typed() {
     let pipeline = parsed(
         "[telemetry.traces]\nendpoint = \"https://otel.example\"\nsample = 0.5\nqueue = 100\n\

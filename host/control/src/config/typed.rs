@@ -42,6 +42,7 @@ pub(crate) struct TypedFile {
     pub(crate) audit: Option<TypedAudit>,
     pub(crate) admin: TypedAdmin,
     pub(crate) metrics_token: Option<Typed<String>>,
+    pub(crate) watch: Option<SocketAddr>,
     pub(crate) gateway: Option<TypedGateway>,
     pub(crate) telemetry: Telemetry,
 }

@@ -82,7 +82,9 @@ enum State {
 }
 
 impl Sent {
-    pub(super) fn whole(bytes: Bytes, in_flight: InFlight) -> Sent {
+    pub(super) fn whole(bytes: Bytes, mut in_flight: InFlight) -> Sent {
+        // It goes out with the head; one that is empty, or that answers HEAD, is never asked for.
+        in_flight.begins();
         Sent {
             kind: Kind::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
             in_flight,
@@ -120,11 +122,7 @@ impl Body for Sent {
         let sent = &mut *self;
         let events = match &mut sent.kind {
             Kind::Whole(bytes) => {
-                let bytes = bytes.take();
-                if bytes.is_some() {
-                    sent.in_flight.begins();
-                }
-                return Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))));
+                return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
             }
             Kind::Events(events) => events,
         };

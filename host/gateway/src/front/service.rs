@@ -97,6 +97,9 @@ pub(super) async fn serve(
         wire.wire().end_unless_read();
         refusal.answer()
     });
+    if let Some(timing) = &mut in_flight.timing {
+        timing.answered(answered.status.as_u16());
+    }
     // What is left after all that was taken for it.
     answered.headers.extend(known.iter().flat_map(Who::left));
 

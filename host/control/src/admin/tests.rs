@@ -66,6 +66,7 @@ fn report() -> StatusReport {
             label: String::new(),
             counters: SlotCounters::default(),
             trouble: None,
+            open: None,
             revisions: Vec::new(),
         }],
         models: vec![model("/models/small")],

@@ -169,6 +169,11 @@ impl Running {
         }
     }
 
+    /// One that was started, to whose ends somebody listens.
+    pub fn of(child: Child) -> Running {
+        Running { child }
+    }
+
     /// Kills it as the kernel does when memory runs out.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

@@ -1,11 +1,12 @@
 //! Revisions that failed more often than the pipeline file allows: back to the one before, or an end of the run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidegate_contract::{OperatorError, Slot as _};
+use tidegate_contract::{OperatorError, OperatorVersion, Slot as _};
+use tidegate_control::OpenBreaker;
 use tidegate_control::config::Then;
 use tidegate_operator::{Change, Deployment};
 use tidegate_telemetry::events::RevisionTripped;
@@ -71,6 +72,36 @@ fn to_the_file(hosted: &HostedSlot, error: OperatorError) -> Result<Deployment, 
         .inspect(|deployment| slot.finish(deployment))
 }
 
+impl HostedSlot {
+    /// The breaker that is open, if one is: what runs has failed too often, or was put in the place of what has.
+    pub(crate) fn open(&self) -> Option<OpenBreaker> {
+        let version = self.slot.version();
+        match self.slot.tripped() {
+            Some(reason) => Some(of(&version, reason)),
+            None => self.fallen().clone(),
+        }
+    }
+
+    /// Somebody has deployed something.
+    pub(crate) fn close(&self) {
+        *self.fallen() = None;
+    }
+
+    fn fallen(&self) -> MutexGuard<'_, Option<OpenBreaker>> {
+        self.fell_back
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn of(version: &OperatorVersion, reason: String) -> OpenBreaker {
+    OpenBreaker {
+        revision: version.revision.digest.clone(),
+        version: version.version.clone(),
+        reason,
+    }
+}
+
 impl RunningHost {
     /// Does what the pipeline file says about each slot whose revision has failed too often.
     pub(crate) fn look_after_breakers(&self) {
@@ -122,6 +153,7 @@ impl RunningHost {
             }
             Ok(back) => {
                 tell("the slot falls back");
+                *hosted.fallen() = Some(of(&version, why.to_owned()));
                 let fell = format!("fell back from {}", version.version);
                 let (old, new) = (reported(&back.old), reported(&back.new));
                 self.live.deployed(slot.name(), &fell, old, Ok(new), true);

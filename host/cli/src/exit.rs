@@ -1,11 +1,12 @@
 //! Failures and their exit codes.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::terminal::Errors;
+use crate::printing::LogLines;
+pub(crate) use crate::printing::tell;
 
 /// Why the program ends without having done what was asked.
 #[derive(Debug)]
@@ -57,11 +58,6 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Writes to standard error. A reader that has gone is no reason to end.
-pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
-    let _ = Errors.write_all(text.to_string().as_bytes());
-}
-
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
@@ -76,15 +72,17 @@ pub(crate) fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), Failu
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure::usage(format_args!("--log {filter:?} is not a filter: {error}"))
     })?;
+    let coloured = std::io::stderr().is_terminal();
+    let writer = match format {
+        LogFormat::Text => LogLines::Text { coloured },
+        LogFormat::Json => LogLines::Json,
+    };
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| Errors)
+        .with_writer(move || writer)
         .log_internal_errors(false);
     match format {
-        LogFormat::Text => lines
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_target(false)
-            .init(),
+        LogFormat::Text => lines.with_ansi(coloured).with_target(false).init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),
     }
     Ok(())

@@ -10,9 +10,9 @@ use tidegate_control::config::Breaker;
 use tidegate_control::{
     AuditReport, DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport, Hearer,
     Host, LetterPage, LetterQuery, LetterReport, LettersRefused, LogReport, ModelAnswer,
-    ModelQuestion, ModelRefused, ModelReport, Percentiles, PlaygroundRefused, RecordCounts,
-    RunState, SentLetters, ShedReport, SlotReport, SlotTrouble, StatusReport, TriedRecord,
-    TryRecord,
+    ModelQuestion, ModelRefused, ModelReport, OpenBreaker, Percentiles, PlaygroundRefused,
+    RecordCounts, RunState, SentLetters, ShedReport, SlotReport, SlotTrouble, StatusReport,
+    TriedRecord, TryRecord,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -45,6 +45,8 @@ pub(crate) struct HostedSlot {
     /// Held while a deployment is under way.
     pub(crate) deploying: Mutex<()>,
     pub(crate) label: Mutex<String>,
+    /// What it fell back from, if nothing was deployed since.
+    pub(crate) fell_back: Mutex<Option<OpenBreaker>>,
     /// The component that the pipeline file names.
     pub(crate) component: PathBuf,
     /// When its revisions are run no more.
@@ -228,6 +230,7 @@ impl Host for RunningHost {
                     .unwrap_or_default(),
                 counters: counters.unwrap_or_default(),
                 trouble: self.trouble(hosted),
+                open: hosted.open(),
                 revisions: revisions::reports(&hosted.slot),
             }
         });
@@ -389,6 +392,7 @@ impl Host for RunningHost {
                 if let Ok(mut known) = hosted.label.lock() {
                     *known = deployment.label;
                 }
+                hosted.close();
                 Ok(report)
             }
             Err(why) => {

@@ -19,6 +19,7 @@ mod metrics;
 mod models;
 mod opening;
 mod playground;
+mod printing;
 mod revisions;
 mod stage_times;
 mod starting;

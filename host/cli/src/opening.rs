@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_connect::remote::RemoteModel;
 use tidegate_control::config::{Mistake, Pipeline};
-use tidegate_control::read_metrics_token;
+use tidegate_control::{MetricsTokenError, read_metrics_token};
 use tidegate_gateway::front::Bound;
 
 use crate::collectors;
@@ -57,7 +57,11 @@ pub(crate) fn look(pipeline: &Pipeline) -> Seen {
     if let Some(token) = &pipeline.metrics_token
         && let Err(why) = read_metrics_token(&token.path)
     {
-        seen.mistake(pipeline.mistake_of_metrics_token(token, why));
+        let mistake = pipeline.mistake_of_metrics_token(token, &why);
+        match why {
+            MetricsTokenError::Read { .. } => seen.lacks(mistake),
+            MetricsTokenError::Form { .. } => seen.mistake(mistake),
+        }
     }
     for (index, model) in pipeline.models.iter().enumerate() {
         if let Some(remote) = &model.remote

@@ -7,27 +7,32 @@ import { askJson, postJson, store } from './store.js';
 
 /** Most letters that one request sends. */
 const MOST = 1000;
-/** Pages that are asked for in a row when they are empty. */
-const EMPTY_PAGES = 20;
+const NOWHERE = { looked: 0, reached: null };
 
 export function Letters({ stage: meant }) {
   const [filter, setFilter] = useState({ stage: meant || '', text: '' });
   const [letters, setLetters] = useState(null);
   const [page, setPage] = useState({ next: null, place: '', unavailable: null });
+  /** How far back was looked since the last letter was found: when it was, and how many. */
+  const [far, setFar] = useState(NOWHERE);
   const [failure, setFailure] = useState('');
   const [busy, setBusy] = useState(false);
   const [chosen, setChosen] = useState(new Set());
   const [opened, setOpened] = useState(null);
   const [results, setResults] = useState(null);
   const deadThen = useRef(0);
+  const [looking, setLooking] = useState(false);
   const asked = useRef(0);
+  /** When letters were sent here. What was asked for before says nothing of it. */
+  const marks = useRef(new Map());
 
   async function load(from, wanted) {
     asked.current += 1;
     const mine = asked.current;
     setBusy(true);
+    setLooking(true);
     setFailure('');
-    const found = from ? [...letters] : [];
+    setFar(NOWHERE);
     if (!from) {
       deadThen.current = store.status?.records.dead ?? 0;
       setChosen(new Set());
@@ -35,25 +40,38 @@ export function Letters({ stage: meant }) {
     try {
       let answer;
       let before = from;
-      for (let pages = 0; pages < EMPTY_PAGES; pages += 1) {
+      let looked = 0;
+      // Page after page, however far back: who has seen enough stops it.
+      for (;;) {
         const query = new URLSearchParams({ limit: '50' });
         if (before) query.set('before', before);
         if (wanted.stage) query.set('stage', wanted.stage);
         if (wanted.text) query.set('text', wanted.text);
         answer = await askJson(`v1/dead-letters?${query}`);
         if (mine !== asked.current) return;
-        found.push(...answer.letters);
         before = answer.next;
+        looked += answer.looked || 0;
+        setPage(answer);
+        setFar((known) => ({ looked, reached: answer.reached || known.reached }));
         if (answer.letters.length || !before) break;
+        if (!from) setLetters([]);
       }
-      setLetters(found);
-      setPage(answer);
+      const found = answer.letters.map((letter) => (!letter.sent && marks.current.has(letter.id)
+        ? { ...letter, sent: marks.current.get(letter.id) } : letter));
+      setLetters((known) => (from ? [...(known || []), ...found] : found));
     } catch (error) {
       if (mine === asked.current) setFailure(error.message);
     } finally {
-      if (mine === asked.current) setBusy(false);
+      if (mine === asked.current) stop();
     }
   }
+
+  function stop() {
+    asked.current += 1;
+    setLooking(false);
+    setBusy(false);
+  }
+  useEffect(() => stop, []);
 
   useEffect(() => {
     const wanted = { ...filter, stage: meant || '' };
@@ -68,8 +86,11 @@ export function Letters({ stage: meant }) {
       const answer = await (await postJson('v1/dead-letters/send', { ids })).json();
       setResults(answer.results);
       const said = new Map(answer.results.map((one) => [one.id, one]));
-      setLetters((known) => known?.map((letter) => (said.get(letter.id)?.state === 'sent'
-        ? { ...letter, sent: letter.sent || { at: new Date().toISOString(), record: '' } } : letter)));
+      for (const [id, one] of said) {
+        if (one.state === 'sent') marks.current.set(id, { at: new Date().toISOString(), record: '' });
+      }
+      setLetters((known) => known?.map((letter) => (!letter.sent && marks.current.has(letter.id)
+        ? { ...letter, sent: marks.current.get(letter.id) } : letter)));
       setChosen(new Set());
     } catch (error) {
       setFailure(error.message);
@@ -115,8 +136,7 @@ export function Letters({ stage: meant }) {
     ${results && html`<${Results} results=${results} onClose=${() => setResults(null)} />`}
     ${letters === null ? !failure && html`<${Loading}>Reading the newest letters …<//>`
       : page.unavailable ? html`<${Empty} title="These cannot be browsed">${visible(page.unavailable)}<//>`
-      : letters.length === 0 ? html`<${Empty} title=${filter.stage || filter.text ? 'None matches' : 'No dead letters'}>
-          ${filter.stage || filter.text ? 'Take another stage or text.' : 'Every record has got through so far.'}<//>`
+      : letters.length === 0 ? html`<${Nothing} is=${filter.stage || filter.text} isBusy=${looking} next=${page.next} far=${far} />`
       : html`
         <div class="actions">
           <label><input type="checkbox" checked=${all} onChange=${(event) => setChosen(event.currentTarget.checked
@@ -127,12 +147,25 @@ export function Letters({ stage: meant }) {
         </div>
         <ul class="letters">${letters.map((letter) => html`<${Letter} key=${letter.id} letter=${letter}
           isChosen=${chosen.has(letter.id)} choose=${choose} open=${() => setOpened(letter)} />`)}</ul>`}
-    ${letters !== null && page.next && html`<p class="after"><button type="button" disabled=${busy}
-      onClick=${() => load(page.next, filter)}>${busy ? 'Loading …' : 'Load older ones'}</button></p>`}
+    ${letters !== null && page.next && html`<p class="after">${looking
+      ? html`<button type="button" onClick=${stop}>Stop looking</button>`
+      : html`<button type="button" disabled=${busy} onClick=${() => load(page.next, filter)}>${letters.length ? 'Load older ones' : 'Look further back'}</button>`}
+      ${letters.length > 0 && looking && far.looked > 0 && html` <span class="unit">${lookedAt(far)}</span>`}</p>`}
     ${opened && html`<${Opened} letter=${opened} onClose=${() => setOpened(null)} send=${(id) => {
       setOpened(null);
       send([id]);
     }} />`}`;
+}
+
+/** That nothing is there, as far as was looked. */
+function Nothing({ is, isBusy, next, far }) {
+  if (!is && !next) return html`<${Empty} title="No dead letters">Every record has got through so far.<//>`;
+  if (!next) return html`<${Empty} title="None matches">All ${count(far.looked)} were looked at. Take another stage or text.<//>`;
+  return html`<${Empty} title="None so far">${lookedAt(far)}${isBusy ? ', and further back now …' : '. Older ones were not looked at.'}<//>`;
+}
+
+function lookedAt({ looked, reached }) {
+  return `${count(looked)} were looked at${reached ? `, back to ${moment(reached)}` : ''}`;
 }
 
 function canBeSent(letter) {

@@ -40,7 +40,7 @@ function Follow({ slot, slots }) {
         if (answer.next < next.current) next.current = 0;
         else {
           next.current = answer.next;
-          setLines((known) => [...(known || []), ...answer.lines].slice(-KEPT));
+          setLines((known) => [...(known || []), ...answer.lines.map(entry)].slice(-KEPT));
           setMissed((known) => known + answer.missed);
         }
         setFailure('');
@@ -64,7 +64,7 @@ function Follow({ slot, slots }) {
   const from = LEVELS.indexOf(least);
   const wanted = text.toLowerCase();
   const shown = (lines || []).filter((one) => LEVELS.indexOf(one.level) >= from
-    && (!wanted || one.text.toLowerCase().includes(wanted)));
+    && (!wanted || one.lower.includes(wanted)));
   return html`
     <form class="filters" onSubmit=${(event) => event.preventDefault()} role="search">
       <label>Slot <select value=${slot} onChange=${typed((name) => {
@@ -82,9 +82,15 @@ function Follow({ slot, slots }) {
       : html`
         ${missed > 0 && html`<p class="note">${count(missed)} lines came and went before they were looked at.</p>`}
         <div class="log" ref=${box} tabindex="0" role="log" aria-live="off" aria-label=${`Log of ${slot}`}>
-          ${shown.map((one) => html`<div key=${one.number} class=${`entry ${one.level}`}>
-            <time>${moment(one.at)}</time><span class="level">${one.level}</span><span class="text">${line(one.text, 4200)}</span>
-          </div>`)}
+          ${shown.map((one) => one.drawn)}
           ${shown.length === 0 && html`<p class="note">None of ${count(lines.length)} lines matches.</p>`}
         </div>`}`;
+}
+
+/** A line with all that is ever made of it, once: thousands of them are drawn with each look. */
+function entry({ number, at, level, text }) {
+  const drawn = html`<div key=${number} class=${`entry ${level}`}>
+    <time>${moment(at)}</time><span class="level">${level}</span><span class="text">${line(text, 4200)}</span>
+  </div>`;
+  return { level, lower: text.toLowerCase(), drawn };
 }

@@ -49,7 +49,8 @@ function Slot({ slot, isMeant }) {
       ${[...slot.revisions].reverse().map((one) => html`<tr key=${one.revision}>
         <th scope="row"><code title=${one.revision}>${short(one.revision)}</code></th>
         <td>${line(one.version, 30)}</td>
-        <td>${one.tripped ? html`<${Chip} tone="bad">breaker open<//>`
+        <td>${one.tripped ? html`<${Chip} tone=${slot.open?.revision === one.revision ? 'bad' : 'warn'}>
+            ${slot.open?.revision === one.revision ? 'breaker open' : 'failed too often'}<//>`
           : one.runs ? html`<${Chip} tone="good">runs<//>` : html`<${Chip}>before<//>`}</td>
         <td class="number">${count(one.records)}</td>
         <td class="wraps">${Object.entries(one.outcomes).filter(([, number]) => number > 0)

@@ -37,11 +37,20 @@ export function changed() {
   for (const listener of listeners) listener();
 }
 
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // It is no token then, and the host says so.
+    return text;
+  }
+}
+
 /** Takes the token out of the address, where a link has brought it. */
 export function takeToken() {
   const found = /^#token=([^&]+)/.exec(location.hash);
   if (found) {
-    sessionStorage.setItem(TOKEN, decodeURIComponent(found[1]));
+    sessionStorage.setItem(TOKEN, decoded(found[1]));
     history.replaceState(null, '', `${location.pathname}#/stream`);
   }
   return sessionStorage.getItem(TOKEN);

@@ -14,9 +14,8 @@ export function troubles(status) {
     if (slot.trouble) {
       found.push(['bad', `Stage ${slot.slot} cannot answer for ${span(slot.trouble.seconds)}: ${slot.trouble.reason}`, where]);
     }
-    const tripped = slot.revisions.find((revision) => revision.tripped);
-    if (tripped) {
-      found.push(['warn', `A breaker is open in slot ${slot.slot}: version ${tripped.version} is run no more: ${tripped.tripped}`, where]);
+    if (slot.open) {
+      found.push(['bad', `A breaker is open in slot ${slot.slot}: version ${slot.open.version} is run no more: ${slot.open.reason}`, where]);
     }
   }
   for (const model of status.remote || []) {

@@ -307,6 +307,9 @@ pub struct SlotReport {
     /// What keeps it from answering, if something does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<SlotTrouble>,
+    /// That its revision failed too often and nothing was deployed since: it runs the one before, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<OpenBreaker>,
     /// What its revisions did since the start: the latest, the one that runs at the end.
     #[serde(default)]
     pub revisions: Vec<RevisionReport>,
@@ -340,6 +343,17 @@ pub struct RevisionReport {
     pub memory: u64,
     /// Its instances now.
     pub instances: u64,
+}
+
+/// A breaker that is open: a revision is run no more, and nothing was deployed since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenBreaker {
+    /// Digest of the revision: `sha256:` and 64 hexadecimal digits.
+    pub revision: String,
+    /// The operator's version.
+    pub version: String,
+    /// Why it is run no more.
+    pub reason: String,
 }
 
 /// A slot of which no instance can be started: its records wait, and it is tried again.

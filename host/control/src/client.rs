@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use tidegate_state::StateDirectory;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
@@ -31,7 +32,7 @@ const SEND: Duration = Duration::from_secs(300);
 const ANSWER: u64 = 64 << 20;
 
 /// A running host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     file: AdminFile,
     /// Where the address was found, if it was.
@@ -52,13 +53,11 @@ pub enum ClientError {
     },
     /// The host that left the file is gone.
     #[error(
-        "no running host found: {path} was left by process {pid}, which is gone; is the pipeline running?"
+        "no running host found: {path} was left by a process that has ended; is the pipeline running?"
     )]
     Stale {
         /// The file.
         path: PathBuf,
-        /// The process.
-        pid: u32,
     },
     /// The file cannot be used.
     #[error("cannot read {path}: {why}")]
@@ -176,9 +175,11 @@ impl Client {
         self.found.as_deref()?.parent()
     }
 
-    /// Whether the process that left its address may still be there.
+    /// Whether a process has the state directory that it was found by. A process number would say nothing: somebody else
+    /// has it after a restart of the machine. Where it cannot be looked, there may be one.
     pub fn is_there(&self) -> bool {
-        !gone(self.file.pid)
+        let in_use = self.state().map(StateDirectory::in_use);
+        !matches!(in_use, Some(Ok(None)))
     }
 
     /// How it stands.
@@ -363,21 +364,13 @@ impl Client {
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
         match &self.found {
-            Some(path) if gone(self.file.pid) => ClientError::Stale {
-                path: path.clone(),
-                pid: self.file.pid,
-            },
+            Some(path) if !self.is_there() => ClientError::Stale { path: path.clone() },
             _ => ClientError::Unreachable {
                 address: self.file.address,
                 why: error.to_string(),
             },
         }
     }
-}
-
-/// Whether a process is certainly gone. Where processes cannot be looked up, it never is.
-fn gone(pid: u32) -> bool {
-    Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// An agent for this machine: no proxy, no redirection, one deadline for everything.

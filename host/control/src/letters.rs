@@ -45,6 +45,13 @@ pub struct LetterPage {
     pub next: Option<String>,
     /// Where the letters are, for a person.
     pub place: String,
+    /// How far back was looked: when the oldest letter of those died that were looked at, also if it is none of these.
+    /// RFC 3339; none if none says when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<String>,
+    /// How many were looked at.
+    #[serde(default)]
+    pub looked: u64,
     /// Why they cannot be browsed, if so: then there are no letters here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<String>,

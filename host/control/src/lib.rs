@@ -27,8 +27,8 @@ mod token;
 
 pub use api::{
     AuditReport, ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host,
-    Percentiles, ProgressReport, RecordCounts, RevisionReport, RunState, ShedReport, SlotCounters,
-    SlotReport, SlotTrouble, StatusReport,
+    OpenBreaker, Percentiles, ProgressReport, RecordCounts, RevisionReport, RunState, ShedReport,
+    SlotCounters, SlotReport, SlotTrouble, StatusReport,
 };
 pub use graph::{DEAD_LETTERS, Graph, GraphEdge, GraphNode, NodeKind, Way};
 pub use health::HealthReport;
@@ -40,7 +40,7 @@ pub use live::{
     CutsReport, DEPLOYMENTS, DeploymentReport, LogLine, LogReport, SourceReport, StageReport,
     StageRole,
 };
-pub use metrics_token::read_metrics_token;
+pub use metrics_token::{MetricsTokenError, read_metrics_token};
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};
 pub use playground::{
     Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, MAX_TRIED_HEADERS, ModelAnswer,

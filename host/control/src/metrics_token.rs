@@ -1,21 +1,51 @@
 //! The token that whoever scrapes metrics shows: it stays the same over restarts, and is good for nothing else.
 
 use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
 
 /// Least bytes of a token.
 const LEAST: usize = 16;
 /// Most bytes of its file.
 const MOST: u64 = 4096;
 
+/// A file that has no token for the metrics.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetricsTokenError {
+    /// It is missing, or this user may not read it: a matter of the machine.
+    #[error("the file of the metrics token {}: {why}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// What it has is no token, whoever reads it.
+    #[error("the file of the metrics token {}: {why}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
 /// The token in a file, without the space around it. The file is read anew each time, so that a token may change while
 /// the pipeline runs.
-pub fn read_metrics_token(path: &Path) -> Result<String, String> {
-    let wrong = |why: String| format!("the file of the metrics token {}: {why}", path.display());
+pub fn read_metrics_token(path: &Path) -> Result<String, MetricsTokenError> {
+    let wrong = |why: String| MetricsTokenError::Form {
+        path: path.to_owned(),
+        why,
+    };
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(MOST + 1).read_to_string(&mut text));
-    read.map_err(|error| wrong(error.to_string()))?;
+    read.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => wrong(error.to_string()),
+        _ => MetricsTokenError::Read {
+            path: path.to_owned(),
+            why: error.to_string(),
+        },
+    })?;
     if text.len() as u64 > MOST {
         return Err(wrong(format!("it has more than {MOST} bytes")));
     }
@@ -53,13 +83,12 @@ mod tests {
             (&"x".repeat(5000), "it has more than 4096 bytes"),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.contains(why), "{error}");
+            assert!(matches!(error, MetricsTokenError::Form { .. }));
+            assert!(error.to_string().contains(why), "{error}");
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(
-            read_metrics_token(&path)
-                .unwrap_err()
-                .contains("No such file")
-        );
+        let missing = read_metrics_token(&path).unwrap_err();
+        assert!(matches!(missing, MetricsTokenError::Read { .. }));
+        assert!(missing.to_string().contains("No such file"), "{missing}");
     }
 }

@@ -9,12 +9,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_contract::{AppendFile, CommitLogError, FileLayer, Recovered, TaskId, TaskImage};
+use tidegate_contract::{
+    AppendFile, CommitLogError, FileLayer, InUse, Recovered, TaskId, TaskImage,
+};
 
 use crate::cipher::StateKey;
 use crate::disk;
 use crate::format::{self, HEADER, MAGIC};
 use crate::log::{FileCommitLog, read_error, take};
+use crate::owner;
 
 /// The environment variable that holds the key, 64 hexadecimal digits, for those who do not want it beside the data.
 const KEY_VARIABLE: &str = "TIDEGATE_STATE_KEY";
@@ -81,7 +84,8 @@ impl TakenLog {
 impl StateDirectory {
     /// Opens the directory and its commit log, or makes them (readable by their owner alone). The key comes from
     /// `TIDEGATE_STATE_KEY`, else from the file `key` in it, which is made when there is none: never for a log in which
-    /// records wait, since they were written with another.
+    /// records wait, since they were written with another. Whoever is not the user whose log it is gets nothing: what this
+    /// one made there, that one could not read.
     pub fn open(
         path: &Path,
         layer: Arc<dyn FileLayer>,
@@ -100,9 +104,10 @@ impl StateDirectory {
             path: path.display().to_string(),
             why: error.to_string(),
         };
+        owner::check(path, &path.join(LOG))?;
         StateDirectory::inspect(path)?;
         // A directory that was there keeps its mode: what is secret in it has modes of its own.
-        if !path.is_dir() {
+        if !disk::is_there(path).map_err(write_error)? {
             disk::create_directories(path).map_err(write_error)?;
             restrict(path, 0o700).map_err(write_error)?;
         }
@@ -140,13 +145,22 @@ impl StateDirectory {
         }
     }
 
-    /// What the commit log of a directory has of each task, without what waits in it. Nothing is changed, and another
-    /// process may be using it.
-    pub fn tasks(path: &Path) -> Result<BTreeMap<TaskId, TaskImage>, CommitLogError> {
+    /// Who uses a directory, if somebody does: a lock is nobody's whose process has ended, whoever has its number since.
+    pub fn in_use(path: &Path) -> Result<Option<InUse>, CommitLogError> {
+        let log = path.join(LOG);
+        disk::in_use(&log).map_err(|error| CommitLogError::Read {
+            path: log.display().to_string(),
+            why: error.to_string(),
+        })
+    }
+
+    /// What the commit log of a directory has, without what waits in it; none where there is none. Nothing is changed, no
+    /// key is needed, and another process may be using it.
+    pub fn recorded(path: &Path) -> Result<Option<Recovered>, CommitLogError> {
         let log = path.join(LOG);
         let bytes = match fs::read(&log) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
                 return Err(CommitLogError::Read {
                     path: log.display().to_string(),
@@ -155,23 +169,34 @@ impl StateDirectory {
             }
         };
         let read = format::read(&bytes).map_err(|damage| read_error(&log, damage))?;
-        let mut tasks = read.state.tasks;
-        for image in tasks.values_mut() {
+        let mut state = read.state;
+        for image in state.tasks.values_mut() {
             // They are encrypted.
             image.entries.clear();
         }
-        Ok(tasks)
+        Ok(Some(state))
+    }
+
+    /// The same of each task alone.
+    pub fn tasks(path: &Path) -> Result<BTreeMap<TaskId, TaskImage>, CommitLogError> {
+        let recorded = StateDirectory::recorded(path)?;
+        Ok(recorded.map(|state| state.tasks).unwrap_or_default())
     }
 
     /// The key of a directory, from `TIDEGATE_STATE_KEY` or its file. None is made, and another process may be using it.
     pub fn key_of(path: &Path) -> Result<StateKey, CommitLogError> {
         let given = std::env::var_os(KEY_VARIABLE);
         let file = path.join("key");
-        if given.is_none() && !file.exists() {
-            return Err(CommitLogError::StateKey {
-                place: file.display().to_string(),
-                why: "there is none".to_owned(),
-            });
+        let no_key = |why: String| CommitLogError::StateKey {
+            place: file.display().to_string(),
+            why,
+        };
+        if given.is_none()
+            && !file
+                .try_exists()
+                .map_err(|error| no_key(error.to_string()))?
+        {
+            return Err(no_key("there is none".to_owned()));
         }
         key(path, given.as_deref(), b"")
     }

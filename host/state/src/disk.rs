@@ -63,9 +63,16 @@ fn parent(path: &Path, create: bool) -> io::Result<(Dir, OsString)> {
     ))
 }
 
+/// Whether there is something of this name. What cannot be looked at is an error, and not missing: a process that may not
+/// enter a directory knows nothing of what is in it.
+pub(crate) fn is_there(path: &Path) -> io::Result<bool> {
+    path.try_exists()
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
 /// Makes a directory and those it lies in, each durable in its parent.
 pub(crate) fn create_directories(directory: &Path) -> io::Result<()> {
-    if directory.is_dir() {
+    if is_there(directory)? {
         return Ok(());
     }
     let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else {
@@ -229,6 +236,32 @@ fn lock(file: &File) -> io::Result<()> {
         .into()),
         Err(TryLockError::Error(error)) => Err(error),
     }
+}
+
+/// Who has the lock of a file, if somebody has. It is taken for a moment to know: whoever opens a file asks more than once.
+pub(crate) fn in_use(path: &Path) -> io::Result<Option<InUse>> {
+    for _ in 0..ATTEMPTS {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match file.try_lock_shared() {
+            // One that was replaced meanwhile is nobody's, and says nothing of the one in its place.
+            Ok(()) => {
+                if DiskFile::new(file, path)?.has_its_name() {
+                    return Ok(None);
+                }
+            }
+            Err(TryLockError::WouldBlock) => {
+                let process = holder(&file);
+                return Ok(Some(InUse { process }));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    // Somebody replaces it again and again.
+    Ok(Some(InUse { process: None }))
 }
 
 #[derive(Debug)]

@@ -27,6 +27,7 @@ mod ingest;
 mod keyed;
 mod log;
 mod memory_disk;
+mod owner;
 mod paths;
 
 pub use cipher::StateKey;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tidegate_contract::{
     AppendFile, CommitLog, CommitLogError, Cut, FileLayer, InUse, Recovered, TaskId, TaskImage,
@@ -15,6 +16,11 @@ use crate::format::{self, Damage};
 /// The log is compacted when it is longer than this, bytes, and than four times the snapshot it begins with. Of a log
 /// that was there at the start the snapshot is not known: a long one is compacted at its first cut.
 const COMPACT_FROM: u64 = 4 << 20;
+
+/// For so long a log is asked for that somebody has: who looks whether it is in use has it for a moment.
+const MOMENT: Duration = Duration::from_millis(200);
+/// Between two of these questions.
+const BETWEEN: Duration = Duration::from_millis(10);
 
 /// The one committer of a process.
 ///
@@ -137,15 +143,22 @@ pub(crate) fn take(
     layer: &dyn FileLayer,
     path: &Path,
 ) -> Result<(Box<dyn AppendFile>, Vec<u8>), CommitLogError> {
-    let mut file = layer
-        .open_append(path)
-        .map_err(|error| match InUse::of(&error) {
-            Some(by) => CommitLogError::Locked {
-                path: path.parent().unwrap_or(path).display().to_string(),
-                by,
+    let until = Instant::now() + MOMENT;
+    let mut file = loop {
+        match layer.open_append(path) {
+            Ok(file) => break file,
+            Err(error) => match InUse::of(&error) {
+                Some(_) if Instant::now() < until => std::thread::sleep(BETWEEN),
+                Some(by) => {
+                    return Err(CommitLogError::Locked {
+                        path: path.parent().unwrap_or(path).display().to_string(),
+                        by,
+                    });
+                }
+                None => return Err(write_error(path, &error.to_string())),
             },
-            None => write_error(path, &error.to_string()),
-        })?;
+        }
+    };
     let bytes = file.read().map_err(|error| CommitLogError::Read {
         path: path.display().to_string(),
         why: error.to_string(),

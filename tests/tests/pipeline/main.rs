@@ -9,6 +9,7 @@ mod crash;
 mod deploy;
 mod disk;
 mod docs;
+mod doors;
 mod examples;
 mod faults;
 mod fed;

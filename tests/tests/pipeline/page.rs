@@ -232,6 +232,10 @@ fn every_view_is_reached_by_mouse_and_by_keys_and_hostile_records_are_text() {
         browser.run("document.querySelectorAll('main script, main img').length"),
         0
     );
+    // What is no token is none, and shows the way in as ever.
+    browser.open("about:blank");
+    browser.open(&format!("{address}#token=%"));
+    browser.sees("does not know this token");
 }
 
 #[test]
@@ -262,6 +266,16 @@ fn a_swap_an_open_breaker_a_lost_connection_and_a_restart_are_seen() {
     browser.press(&["1"]);
     browser.sees("A breaker is open in slot guest");
     browser.look("breaker-stream");
+    until("the open breaker is said", PATIENCE, || {
+        let said = browser.run("document.querySelector('p.hidden[role=status]').textContent");
+        said.as_str().unwrap().contains("Something is wrong")
+    });
+    let mended = paged.deploy(r#"{"mode": "pass", "turns": 1}"#);
+    assert!(mended.status.success(), "{mended:?}");
+    until("the breaker is open no more", PATIENCE, || {
+        let shown = browser.run("document.body.innerText");
+        !shown.as_str().unwrap().contains("A breaker is open")
+    });
 
     // A host that says nothing is one that is lost, until it says something.
     paged.running.signal("STOP");

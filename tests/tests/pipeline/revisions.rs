@@ -291,6 +291,20 @@ fn a_deployed_revision_that_fails_after_a_restart_falls_back_to_that_of_the_file
     assert_eq!(revisions[0]["revision"], report["new"]["revision"]);
     assert_eq!(revisions[1]["revision"], report["old"]["revision"]);
     assert!(revisions[1]["runs"] == true && revisions[0].get("tripped").is_some());
+    // Its breaker is open until something is deployed, and no longer.
+    let slot = || status(&workspace).unwrap()["slots"][0].clone();
+    let open = slot()["open"].clone();
+    assert_eq!(open["revision"], report["new"]["revision"]);
+    assert_eq!(open["reason"], revisions[0]["tripped"]);
+    let shown = workspace.run(&["status", "--pipeline", "pipeline.toml"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("breaker open"));
+    let mended = deploy(&workspace, "{\"mode\": \"pass\", \"turns\": 1}");
+    assert!(mended.status.success());
+    assert!(slot().get("open").is_none(), "{}", slot());
+    let revisions = slot()["revisions"].clone();
+    let mut revisions = revisions.as_array().unwrap().iter();
+    let stays = revisions.any(|one| one["tripped"] == open["reason"]);
+    assert!(stays, "what it did is still told");
     assert!(running.terminate(PATIENCE).success());
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidegate_state::StateDirectory;
 use tidegate_state::audit::{AuditFlaw, files, opened, verify as verify_chain};
 
-use super::print;
+use super::{print, print_json};
 use crate::exit::Failure;
 
 /// Longest line that is read.
@@ -79,10 +79,7 @@ fn verify(path: &Path, head: Option<&str>, as_json: bool) -> Result<(), Failure>
         }
         Err(flaw) => {
             if as_json {
-                print(&format!(
-                    "{}\n",
-                    json!({"whole": false, "why": flaw.to_string()})
-                ))?;
+                print_json(&json!({"whole": false, "why": flaw.to_string()}).to_string())?;
             }
             return Err(Failure::Run(flaw.into()));
         }
@@ -91,7 +88,7 @@ fn verify(path: &Path, head: Option<&str>, as_json: bool) -> Result<(), Failure>
         let report = json!({
             "whole": true, "lines": verified.head.lines, "head": verified.head.hash, "files": verified.files,
         });
-        return print(&format!("{report}\n"));
+        return print_json(&report.to_string());
     }
     let files = match verified.files.len() {
         1 => "1 file".to_owned(),
@@ -156,8 +153,7 @@ fn show_file(
                 path.display()
             )
         })?;
-        // JSON escapes what would move a terminal's cursor.
-        print(&format!("{}\n", with(value)))?;
+        print_json(&with(value).to_string())?;
     }
 }
 

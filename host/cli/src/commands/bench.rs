@@ -9,7 +9,7 @@ use tidegate_operator::EngineOptions;
 use tidegate_trial::{BenchError, BenchOptions, Lines, bench, filled_records};
 
 use super::numbers::{bench_batch, seconds};
-use super::{print, without_slot};
+use super::{print, print_json, without_slot};
 use crate::exit::{Failure, tell, with_causes};
 use crate::{component, wire};
 
@@ -81,7 +81,7 @@ pub(crate) fn measure(arguments: &Arguments) -> Result<(), Failure> {
         other => other.into(),
     })?;
     match arguments.json {
-        true => print(&format!("{:#}\n", measured.to_json())),
+        true => print_json(&format!("{:#}", measured.to_json())),
         false => print(&format!("{measured}\n")),
     }
 }

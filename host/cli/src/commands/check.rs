@@ -12,7 +12,7 @@ use tidegate_operator::ComponentSlot;
 use tidegate_state::StateDirectory;
 
 use super::try_out::failed_samples;
-use super::{check_state, none_is_wrong, print, read_pipeline, warnings};
+use super::{check_state, none_is_wrong, print, print_json, read_pipeline, warnings};
 use crate::exit::{Failure, tell};
 use crate::wire::kafka::{self, Probed};
 use crate::{collectors, models, opening, wire};
@@ -100,7 +100,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(topics) = &topics {
             report["topics"] = topics.iter().map(topic_json).collect();
         }
-        print(&format!("{report:#}\n"))?;
+        print_json(&format!("{report:#}"))?;
         return all_answered(&topics);
     }
     for warning in &warnings {

@@ -13,7 +13,7 @@ use tidegate_operator::check_json;
 use tidegate_telemetry::plain;
 
 use super::host::{HostArguments, client};
-use super::print;
+use super::{print, print_json};
 use crate::exit::{Failure, tell, with_causes};
 
 /// Put a component or a configuration into a slot of a running pipeline.
@@ -88,7 +88,7 @@ pub(crate) fn deploy(arguments: &Arguments) -> Result<(), Failure> {
         || client.deploy(&arguments.slot, &deployment),
     )?;
     if arguments.json {
-        return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+        return print_json(&serde_json::to_string_pretty(&report)?);
     }
     print(&format!(
         "{}: {} {} {} -> {} {} {}\nrevision {}\n{} tasks switched after {:.1} ms; longest wait of a batch {:.2} ms\n",

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::host::{HostArguments, client};
-use super::print;
+use super::{print, print_json};
 use crate::exit::Failure;
 
 /// Say whether a running pipeline is well: exit code 0, or 1 with the reasons. For probes.
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 pub(crate) fn health(arguments: &Arguments) -> Result<(), Failure> {
     let report = client(&arguments.host)?.health()?;
     if arguments.json {
-        print(&format!("{}\n", serde_json::to_string(&report)?))?;
+        print_json(&serde_json::to_string(&report)?)?;
     }
     let well = if arguments.ready {
         report.ready

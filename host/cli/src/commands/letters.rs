@@ -15,7 +15,7 @@ use tidegate_state::{Disk, FileCommitLog, StateDirectory};
 use tidegate_telemetry::plain;
 
 use super::host::{HostArguments, client};
-use super::{print, read_pipeline};
+use super::{is_read, print, print_json, read_pipeline};
 use crate::exit::Failure;
 use crate::letters::Letters;
 use crate::wire;
@@ -23,6 +23,8 @@ use crate::wire::again::Again;
 
 /// Most bytes of a reason on a line.
 const REASON: usize = 160;
+/// Most bytes of why a letter was not sent.
+const WHY: usize = 1024;
 
 /// What is done with dead letters.
 #[derive(Subcommand)]
@@ -108,10 +110,10 @@ pub(crate) fn letters(command: &LettersCommand) -> Result<(), Failure> {
             filter,
             limit,
             json,
-        } => list(&Place::find(host)?, filter, *limit, *json),
+        } => list(&Place::find(host, Use::Look)?, filter, *limit, *json),
         LettersCommand::Show { host, id } => {
-            let letter = Place::find(host)?.one(id)?;
-            print(&format!("{}\n", serde_json::to_string_pretty(&letter)?))
+            let letter = Place::find(host, Use::Look)?.one(id)?;
+            print_json(&serde_json::to_string_pretty(&letter)?)
         }
         LettersCommand::Send {
             host,
@@ -120,7 +122,7 @@ pub(crate) fn letters(command: &LettersCommand) -> Result<(), Failure> {
             filter,
             json,
         } => {
-            let place = Place::find(host)?;
+            let place = Place::find(host, Use::Send)?;
             let mut told = Told::new(*json);
             if *all {
                 send_all(&place, filter, &mut told)?;
@@ -134,46 +136,45 @@ pub(crate) fn letters(command: &LettersCommand) -> Result<(), Failure> {
     }
 }
 
-/// Where letters are: with a running host, or in the files of one that does not run.
+/// What is done with letters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Look,
+    Send,
+}
+
+/// Where letters are: with a running host, or in files.
 enum Place {
     Host(Client),
-    /// The directory is held for as long as its log is open, in which nothing is committed here.
-    Files(Box<(Letters, FileCommitLog)>),
+    Files(Box<Files>),
+}
+
+/// Letters of a host that does not run.
+struct Files {
+    letters: Letters,
+    /// To send, the directory is held for as long as its log is open, in which nothing is committed here.
+    _held: Option<FileCommitLog>,
 }
 
 impl Place {
-    fn find(host: &HostArguments) -> Result<Place, Failure> {
+    fn find(host: &HostArguments, what: Use) -> Result<Place, Failure> {
         let Some(pipeline) = &host.pipeline else {
             return Ok(Place::Host(client(host)?));
         };
         match Client::find(pipeline) {
             Ok(client) if client.is_there() => Ok(Place::Host(client)),
-            Ok(_) | Err(ClientError::NotRunning { .. }) => Place::files(pipeline),
+            Ok(_) | Err(ClientError::NotRunning { .. }) => {
+                let files = Files::open(pipeline, what)?;
+                Ok(Place::Files(Box::new(files)))
+            }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Those of a pipeline that does not run: nobody else has its state directory meanwhile.
-    fn files(pipeline: &Path) -> Result<Place, Failure> {
-        let pipeline = read_pipeline(pipeline)?;
-        if !pipeline.state.is_dir() {
-            return Err(Failure::usage(format_args!(
-                "the pipeline has not run yet: {} is missing",
-                pipeline.state.display()
-            )));
-        }
-        let layer: Arc<dyn FileLayer> = Arc::new(Disk);
-        let (state, log, recovered) = StateDirectory::open(&pipeline.state, layer)?;
-        let again = Again::all(&pipeline, &Arc::new(state))?;
-        let committed = wire::letters::committed(&pipeline, &recovered);
-        let letters = wire::letters::open(&pipeline, committed, again);
-        Ok(Place::Files(Box::new((letters, log))))
     }
 
     fn page(&self, query: &LetterQuery) -> Result<LetterPage, Failure> {
         let page = match self {
             Place::Host(client) => client.dead_letters(query)?,
-            Place::Files(files) => files.0.page(query).map_err(failed)?,
+            Place::Files(files) => files.letters.page(query).map_err(failed)?,
         };
         match page.unavailable {
             Some(why) => Err(Failure::Run(anyhow::anyhow!(why))),
@@ -184,15 +185,43 @@ impl Place {
     fn one(&self, id: &str) -> Result<LetterReport, Failure> {
         match self {
             Place::Host(client) => Ok(client.dead_letter(id)?),
-            Place::Files(files) => files.0.one(id).map_err(failed),
+            Place::Files(files) => files.letters.one(id).map_err(failed),
         }
     }
 
     fn send(&self, ids: Vec<String>) -> Result<SentLetters, Failure> {
         match self {
             Place::Host(client) => Ok(client.send_dead_letters(&SendLetters { ids })?),
-            Place::Files(files) => files.0.send(&ids).map_err(failed),
+            Place::Files(files) => files.letters.send(&ids).map_err(failed),
         }
+    }
+}
+
+impl Files {
+    /// To look, nothing is made or held: a host may be starting, and the key is somebody else's. To send, nobody else has
+    /// the directory meanwhile.
+    fn open(pipeline: &Path, what: Use) -> Result<Files, Failure> {
+        let pipeline = read_pipeline(pipeline)?;
+        let Some(recorded) = StateDirectory::recorded(&pipeline.state)? else {
+            return Err(Failure::usage(format_args!(
+                "the pipeline has not run yet: {} has no commit log",
+                pipeline.state.display()
+            )));
+        };
+        let (again, recovered, held) = match what {
+            Use::Look => (Again::read_only(&pipeline)?, recorded, None),
+            Use::Send => {
+                let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+                let (state, log, recovered) = StateDirectory::open(&pipeline.state, layer)?;
+                let again = Again::all(&pipeline, &Arc::new(state))?;
+                (again, recovered, Some(log))
+            }
+        };
+        let committed = wire::letters::committed(&pipeline, &recovered);
+        Ok(Files {
+            letters: wire::letters::open(&pipeline, committed, again),
+            _held: held,
+        })
     }
 }
 
@@ -215,8 +244,13 @@ fn list(place: &Place, filter: &Filter, limit: usize, json: bool) -> Result<(), 
                 false => line(letter),
             };
         }
-        print(&text)?;
+        match json {
+            true => print_json(&text)?,
+            false => print(&text)?,
+        }
         match page.next {
+            // The other end of the pipe has seen enough.
+            _ if !is_read() => return Ok(()),
             Some(next) if left > 0 => query.before = Some(next),
             Some(_) | None if any || json => return Ok(()),
             _ => return print(&format!("no such dead letters in {}\n", page.place)),
@@ -227,9 +261,14 @@ fn list(place: &Place, filter: &Filter, limit: usize, json: bool) -> Result<(), 
 /// A letter in two lines. What it says may be anybody's: nothing of it steers the terminal.
 fn line(letter: &LetterReport) -> String {
     let at = letter.at.as_deref().unwrap_or("at an unknown time");
+    let at = plain(at, REASON);
     let marked = match (&letter.sent, &letter.unsendable) {
-        (Some(sent), _) => format!("  sent again as {} at {}", sent.record, sent.at),
-        (None, Some(why)) => format!("  cannot be sent again: {why}"),
+        (Some(sent), _) => format!(
+            "  sent again as {} at {}",
+            plain(&sent.record, REASON),
+            plain(&sent.at, REASON)
+        ),
+        (None, Some(why)) => format!("  cannot be sent again: {}", plain(why, REASON)),
         (None, None) => String::new(),
     };
     let (id, stage) = (plain(&letter.id, REASON), plain(&letter.stage, REASON));
@@ -297,10 +336,15 @@ impl Told {
                 text += &format!("{}\n", serde_json::to_string(&result)?);
                 continue;
             }
-            let why = result.why.map_or(String::new(), |why| format!(": {why}"));
-            let _ = writeln!(text, "{word}  {}{why}", plain(&result.id, REASON));
+            let why = result.why.as_deref().unwrap_or_default();
+            let colon = if why.is_empty() { "" } else { ": " };
+            let (id, why) = (plain(&result.id, REASON), plain(why, WHY));
+            let _ = writeln!(text, "{word}  {id}{colon}{why}");
         }
-        print(&text)
+        match self.json {
+            true => print_json(&text),
+            false => print(&text),
+        }
     }
 
     fn end(self) -> Result<(), Failure> {

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_control::LogReport;
+use tidegate_control::client::{Client, ClientError};
+use tidegate_control::{LogReport, RunState};
 
 use super::host::{HostArguments, client};
-use super::print;
-use crate::exit::Failure;
+use super::{is_read, print};
+use crate::exit::{Failure, tell};
 
 /// Between two looks at what is followed.
 const LOOK: Duration = Duration::from_millis(500);
@@ -27,16 +28,54 @@ pub(crate) struct Arguments {
 
 /// Prints what the operator of a slot has said lately, and what it says from now on.
 pub(crate) fn logs(arguments: &Arguments) -> Result<(), Failure> {
-    let client = client(&arguments.host)?;
-    let mut after = 0;
-    loop {
-        let log = client.log(&arguments.slot, after)?;
-        print(&text(&log, after))?;
-        if !arguments.follow {
-            return Ok(());
-        }
-        after = log.next;
+    let Arguments { slot, host, follow } = arguments;
+    let mut client = client(host)?;
+    let log = client.log(slot, 0)?;
+    print(&text(&log, 0))?;
+    let (mut after, mut is_lost) = (log.next, false);
+    // Also where nothing is said any more: nobody would hear it.
+    while *follow && is_read() {
         std::thread::sleep(LOOK);
+        match client.log(slot, after) {
+            Ok(log) => {
+                if std::mem::take(&mut is_lost) {
+                    tell(format_args!("the host is there again\n"));
+                }
+                print(&text(&log, after))?;
+                after = log.next;
+            }
+            Err(error) if is_away(&client, &error) => {
+                if !std::mem::replace(&mut is_lost, true) {
+                    tell(format_args!(
+                        "the host is lost, and looked for until Ctrl-C: {error}\n"
+                    ));
+                }
+                // Its next start has another token, and counts its lines anew.
+                match super::host::client(host) {
+                    Ok(found) if found != client => (client, after) = (found, 0),
+                    _ => {}
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a host that does not say it now may say it later: it is away, has too much to do, or is only starting.
+fn is_away(client: &Client, error: &ClientError) -> bool {
+    let is_starting =
+        || matches!(client.status(), Ok(status) if status.state == RunState::Starting);
+    match error {
+        ClientError::Unreachable { .. } | ClientError::Stale { .. } => true,
+        ClientError::Refused { status, .. } => match status {
+            // The token of a start before; of an address that was given it is the one that was given.
+            401 => client.state().is_some(),
+            404 => is_starting(),
+            429 | 503 => true,
+            _ => false,
+        },
+        _ => false,
     }
 }
 

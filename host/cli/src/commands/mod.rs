@@ -25,11 +25,9 @@ pub(crate) mod top;
 mod try_out;
 mod way_on;
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
 use tidegate_contract::{OperatorError, Slot as _};
 use tidegate_control::config::{Mistake, Mistakes, Pipeline, check_outputs, load};
 use tidegate_operator::ComponentSlot;
@@ -37,6 +35,7 @@ use tidegate_state::StateDirectory;
 use tidegate_trial::refuses_configuration;
 
 use crate::exit::Failure;
+use crate::printing::{is_read, print, print_json};
 use crate::wire::kafka;
 
 /// Reads a pipeline file; every mistake in it ends with exit code 2.
@@ -89,13 +88,5 @@ fn without_slot(error: OperatorError) -> Failure {
         }
         other if refuses_configuration(other) => Failure::usage(other),
         _ => error.into(),
-    }
-}
-
-/// Writes to standard output; a reader that has gone is not a failure.
-fn print(text: &str) -> Result<(), Failure> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other.context("cannot write to standard output")?),
     }
 }

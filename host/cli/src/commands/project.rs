@@ -14,7 +14,7 @@ use tidegate_project::{
 use tidegate_telemetry::plain;
 
 use super::interrupt::end_on_signal;
-use super::print;
+use super::{print, print_json};
 use crate::exit::{Failure, tell};
 
 /// Make an operator's project in a language of your choice: it asks nothing and needs no network.
@@ -170,10 +170,7 @@ pub(crate) fn build(arguments: &Build) -> Result<(), Failure> {
         tell(format_args!("{}\n", built.said));
     }
     if arguments.json {
-        return print(&format!(
-            "{}\n",
-            serde_json::to_string_pretty(&in_json(&built))?
-        ));
+        return print_json(&serde_json::to_string_pretty(&in_json(&built))?);
     }
     print(&format!("{}\n", shown(&built)))
 }

@@ -17,7 +17,7 @@ use tidegate_telemetry::{Meters, Summary, WorkKind};
 
 use super::stopping::Stopping;
 use super::way_on::way_on;
-use super::{check_state, none_is_wrong, print, read_pipeline};
+use super::{check_state, none_is_wrong, print_json, read_pipeline};
 use crate::breakers::Breakers;
 use crate::collectors::Collectors;
 use crate::components::Components;
@@ -327,7 +327,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .with_context(|| format!("cannot write the summary {}", path.display()))?;
     }
     if arguments.json {
-        print(&String::from_utf8_lossy(&summary.to_json()))?;
+        print_json(&String::from_utf8_lossy(&summary.to_json()))?;
     } else if !arguments.quiet {
         tell(format_args!("{}", summary.table()));
     }
@@ -384,6 +384,7 @@ fn hosted(
             stage,
             deploying: Mutex::new(()),
             label: Mutex::new(String::new()),
+            fell_back: Mutex::default(),
             component: operator.component.clone(),
             breaker: operator.breaker,
             max_failed_records: operator.max_failed_records,

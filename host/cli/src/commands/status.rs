@@ -4,7 +4,7 @@ use clap::Args;
 use tidegate_control::{RevisionReport, RunState};
 
 use super::host::{HostArguments, client};
-use super::print;
+use super::{print, print_json};
 use crate::exit::Failure;
 use crate::models::remote_line;
 
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
 pub(crate) fn status(arguments: &Arguments) -> Result<(), Failure> {
     let report = client(&arguments.host)?.status()?;
     if arguments.json {
-        return print(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+        return print_json(&serde_json::to_string_pretty(&report)?);
     }
     let state = match report.state {
         RunState::Starting => "starting",
@@ -107,6 +107,12 @@ pub(crate) fn status(arguments: &Arguments) -> Result<(), Failure> {
             slot.counters.dropped,
             slot.counters.dead,
         );
+        if let Some(open) = &slot.open {
+            text += &format!(
+                "  breaker open: version {} is run no more, and nothing was deployed since: {}\n",
+                open.version, open.reason
+            );
+        }
         for revision in &slot.revisions {
             text += &line(revision);
         }

@@ -12,8 +12,8 @@ use tidegate_project::{BuildOptions, Project, run_aloud};
 use tidegate_trial::{CaseFile, CasesError, Options, Report, Trial, TrialError};
 
 use super::interrupt::end_on_signal;
-use super::print;
 use super::project::{Beginning, First, failed, grants, of_project, shown, warn_of_another_sdk};
+use super::{print, print_json};
 use crate::exit::{Failure, tell};
 use crate::wire;
 
@@ -80,10 +80,7 @@ pub(crate) fn test(arguments: &Arguments) -> Result<(), Failure> {
     }
     let first = first.and_then(|first| Beginning::of(&project).ended(began_at + first));
     if arguments.json {
-        print(&format!(
-            "{:#}\n",
-            in_json(&project, native, &report, first)
-        ))?;
+        print_json(&format!("{:#}", in_json(&project, native, &report, first)))?;
     } else {
         print(&text(&project, native, &report, first))?;
     }

@@ -12,7 +12,7 @@ use tidegate_codec::tokens::{
 use tidegate_contract::Lane;
 use tidegate_telemetry::plain;
 
-use super::print;
+use super::{is_read, print, print_json};
 use crate::exit::Failure;
 
 /// Longest line of input.
@@ -56,7 +56,13 @@ pub(crate) fn tokens(arguments: &Arguments) -> Result<(), Failure> {
             parse_token_event(event).map_err(|why| anyhow!("line {number} of input: {why}"))?;
         let shown = screen.take(&event);
         if !shown.is_empty() {
-            print(&shown)?;
+            match arguments.json {
+                true => print_json(&shown)?,
+                false => print(&shown)?,
+            }
+            if !is_read() {
+                return Ok(());
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_codec::format_time;
 use tidegate_contract::{LetterError, LetterStore, WrittenLetter};
 use tidegate_control::{
     LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused, SentLetters,
@@ -54,9 +55,17 @@ impl Letters {
         self.sender.look(until)?;
         let wanted = report::Wanted::of(query);
         let (mut letters, mut bytes) = (Vec::new(), 0);
+        let (mut reached, mut looked) = (None, 0);
         let mut look = |written: WrittenLetter| {
-            if let Some(letter) = wanted.take(&written) {
-                let mut shown = report::report(&written.place, letter, Room::Preview);
+            let letter = report::parsed(&written);
+            looked += 1;
+            reached = letter
+                .as_ref()
+                .ok()
+                .and_then(|letter| letter.at)
+                .or(reached);
+            if wanted.has(&letter) {
+                let mut shown = report::report(&written, letter, Room::Preview);
                 self.complete(&mut shown, &written);
                 bytes += report::size(&shown);
                 letters.push(shown);
@@ -71,6 +80,8 @@ impl Letters {
             next: next.map_err(refused)?,
             letters,
             place: store.name(),
+            reached: reached.map(format_time),
+            looked,
             unavailable: None,
         })
     }
@@ -83,7 +94,7 @@ impl Letters {
             .map_err(refused)?
             .ok_or_else(unknown)?;
         self.sender.look(until)?;
-        let mut shown = report::report(&written.place, Ok(letter), Room::Whole);
+        let mut shown = report::report(&written, letter, Room::Whole);
         self.complete(&mut shown, &written);
         Ok(shown)
     }

@@ -33,31 +33,26 @@ impl<'q> Wanted<'q> {
         Wanted { query, text }
     }
 
-    /// The letter, if it is one of these. What is no letter is shown where nothing is asked for: `Err` with the reason.
-    pub(super) fn take(&self, written: &WrittenLetter) -> Option<Result<StoredLetter, String>> {
+    /// Whether it is one of these. What is no letter is shown where nothing is asked for.
+    pub(super) fn has(&self, letter: &Result<StoredLetter, String>) -> bool {
         let query = self.query;
-        let letter = match parsed(written) {
-            Ok(letter) => letter,
-            Err(why) => {
-                let all = query.stage.is_none() && query.source.is_none() && self.text.is_none();
-                return all.then_some(Err(why));
-            }
+        let (stage, source) = (query.stage.as_ref(), query.source.as_ref());
+        let Ok(letter) = letter else {
+            return stage.is_none() && source.is_none() && self.text.is_none();
         };
-        let stage = query.stage.as_ref();
-        let source = query.source.as_ref();
-        let wanted = stage.is_none_or(|stage| *stage == letter.stage)
+        stage.is_none_or(|stage| *stage == letter.stage)
             && source.is_none_or(|source| {
                 letter.source == *source || letter.source.strip_suffix(SUFFIX) == Some(source)
             })
             && self
                 .text
                 .as_ref()
-                .is_none_or(|text| letter.reason.to_lowercase().contains(text));
-        wanted.then_some(Ok(letter))
+                .is_none_or(|text| letter.reason.to_lowercase().contains(text))
     }
 }
 
-fn parsed(written: &WrittenLetter) -> Result<StoredLetter, String> {
+/// The letter, or why it is none.
+pub(super) fn parsed(written: &WrittenLetter) -> Result<StoredLetter, String> {
     let length = written.length;
     match &written.bytes {
         None => Err(format!(
@@ -68,20 +63,27 @@ fn parsed(written: &WrittenLetter) -> Result<StoredLetter, String> {
     }
 }
 
-/// The letter with this id.
+/// A letter where it was written, and what it says or why that cannot be read.
+pub(super) type Found = (WrittenLetter, Result<StoredLetter, String>);
+
+/// The letter with this id. What cannot be read has its place alone.
 pub(super) fn find(
     store: &dyn LetterStore,
     id: &str,
     until: Instant,
-) -> Result<Option<(WrittenLetter, StoredLetter)>, LetterError> {
+) -> Result<Option<Found>, LetterError> {
     let Some((record, place)) = id.rsplit_once('@').filter(|_| id.len() <= MAX_LETTER_ID) else {
         return Ok(None);
     };
     let Some(written) = store.find(place, until)? else {
         return Ok(None);
     };
-    let letter = parsed(&written).ok().filter(|letter| letter.id == record);
-    Ok(letter.map(|letter| (written, letter)))
+    let letter = parsed(&written);
+    let is_meant = match &letter {
+        Ok(letter) => letter.id == record,
+        Err(_) => record.is_empty(),
+    };
+    Ok(is_meant.then_some((written, letter)))
 }
 
 /// Bytes of what is shown.
@@ -96,26 +98,34 @@ pub(super) fn size(shown: &LetterReport) -> usize {
     256 + shown.reason.len() + shown.id.len() + sizes.sum::<usize>()
 }
 
-/// The letter at this place.
+/// The letter as it is shown.
 pub(super) fn report(
-    place: &str,
+    written: &WrittenLetter,
     letter: Result<StoredLetter, String>,
     room: Room,
 ) -> LetterReport {
+    let place = &written.place;
+    let most = match room {
+        Room::Preview => PREVIEW,
+        Room::Whole => WHOLE,
+    };
     let mut letter = match letter {
         Ok(letter) => letter,
         Err(reason) => {
+            let bytes = written.bytes.as_deref();
+            let (value, value_base64, is_whole) =
+                bytes.map_or((None, None, false), |bytes| shown(bytes, most));
             return LetterReport {
                 id: format!("@{place}"),
                 unsendable: Some(reason.clone()),
                 reason,
+                value,
+                value_base64,
+                length: written.length,
+                truncated: !is_whole,
                 ..LetterReport::default()
             };
         }
-    };
-    let most = match room {
-        Room::Preview => PREVIEW,
-        Room::Whole => WHOLE,
     };
     let why = unsendable(&letter).map(str::to_owned);
     let mut truncated = !letter.cut.is_empty()

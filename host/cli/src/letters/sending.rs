@@ -55,7 +55,7 @@ impl Sender {
     fn way(&self, source: &str) -> Result<usize, String> {
         let source = source.strip_suffix(SUFFIX).unwrap_or(source);
         match self.sources.get(source) {
-            None => Err(format!("the pipeline has no source {source}")),
+            None => Err(format!("the pipeline has no source {source:?}")),
             Some(None) => {
                 Err("whoever asked was told that there is no answer, and asks again".to_owned())
             }
@@ -182,6 +182,10 @@ impl Sender {
         let found = report::find(store, id, until).map_err(refused)?;
         let Some((written, letter)) = found else {
             return no(LettersRefused::Unknown { id: id.to_owned() }.to_string());
+        };
+        let letter = match letter {
+            Ok(letter) => letter,
+            Err(why) => return no(why),
         };
         let way = match self.way(&letter.source) {
             Ok(way) => way,

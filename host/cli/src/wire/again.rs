@@ -3,6 +3,7 @@
 //! Where cuts are in the commit log, letters go through a log in the state directory; where they are transactions of a
 //! Kafka cluster, through a topic there.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Context as _;
@@ -14,7 +15,7 @@ use tidegate_state::{FileIngestLog, IngestLimits, PrivateDisk, StateDirectory};
 
 use super::kafka;
 use super::ports::decoder;
-use crate::Until;
+use crate::commands::run::Until;
 use crate::exit::Failure;
 
 /// Where the logs are in the state directory.
@@ -41,6 +42,14 @@ pub(crate) fn in_log(pipeline: &Pipeline) -> impl Iterator<Item = (usize, String
     of(pipeline).filter(move |_| in_log)
 }
 
+fn limits() -> IngestLimits {
+    IngestLimits {
+        bytes: BYTES,
+        keys: MOST as usize,
+        ..IngestLimits::default()
+    }
+}
+
 /// What is sent again of a source.
 #[derive(Debug)]
 pub(crate) struct Again {
@@ -64,10 +73,22 @@ impl Again {
         pipeline: &Pipeline,
         state: &Arc<StateDirectory>,
     ) -> Result<Vec<Again>, Failure> {
+        Again::each(pipeline, |name| AgainLog::find(name, state))
+    }
+
+    /// The same, to be looked at alone: nothing is made or locked, and another process may be using the state directory.
+    pub(crate) fn read_only(pipeline: &Pipeline) -> Result<Vec<Again>, Failure> {
+        Again::each(pipeline, |name| AgainLog::read_only(name, &pipeline.state))
+    }
+
+    fn each(
+        pipeline: &Pipeline,
+        log: impl Fn(String) -> Result<AgainLog, Failure>,
+    ) -> Result<Vec<Again>, Failure> {
         let mut all = Vec::new();
         for (of, name) in of(pipeline) {
             let way = match pipeline.commit_point() {
-                CommitPoint::Log => Way::Log(AgainLog::find(name.clone(), state)?),
+                CommitPoint::Log => Way::Log(log(name.clone())?),
                 CommitPoint::Transaction { cluster } => {
                     let options = kafka::again(pipeline, &pipeline.sources[of], &cluster);
                     Way::Topic(Arc::new(KafkaAgain::new(options)))
@@ -122,23 +143,42 @@ impl Again {
 #[derive(Debug)]
 pub(crate) struct AgainLog {
     name: String,
-    state: Arc<StateDirectory>,
+    /// None where letters are only looked at.
+    state: Option<Arc<StateDirectory>>,
     log: Arc<LetterLog>,
     opening: Mutex<()>,
 }
 
 impl AgainLog {
     fn find(name: String, state: &Arc<StateDirectory>) -> Result<AgainLog, Failure> {
-        let log = AgainLog {
-            name,
-            state: state.clone(),
-            log: Arc::new(OnceLock::new()),
-            opening: Mutex::default(),
-        };
-        if state.path().join(DIRECTORY).join(&log.name).is_dir() {
+        let log = AgainLog::new(name, Some(state.clone()));
+        // Where it cannot be looked there may be letters that wait.
+        let place = state.path().join(DIRECTORY).join(&log.name);
+        let is_there = place.try_exists();
+        if is_there.with_context(|| format!("cannot read {}", place.display()))? {
             log.opened()?;
         }
         Ok(log)
+    }
+
+    /// What is in a directory that another process may be using.
+    fn read_only(name: String, state: &Path) -> Result<AgainLog, Failure> {
+        let place = state.join(DIRECTORY).join(&name);
+        let found = FileIngestLog::read_only(Arc::new(PrivateDisk), &place, limits())?;
+        let log = AgainLog::new(name, None);
+        if let Some(found) = found {
+            log.log.get_or_init(|| Arc::new(found));
+        }
+        Ok(log)
+    }
+
+    fn new(name: String, state: Option<Arc<StateDirectory>>) -> AgainLog {
+        AgainLog {
+            name,
+            state,
+            log: Arc::new(OnceLock::new()),
+            opening: Mutex::default(),
+        }
     }
 
     /// It, if there is one.
@@ -148,18 +188,14 @@ impl AgainLog {
 
     /// It, which is made if there is none.
     pub(crate) fn opened(&self) -> anyhow::Result<Arc<dyn IngestLog>> {
+        let state = self.state.as_ref().context("it is only read here")?;
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(log) = self.log.get() {
             return Ok(log.clone());
         }
         let opened = || {
-            let directory = self.state.private(&[DIRECTORY, &self.name])?;
-            let limits = IngestLimits {
-                bytes: BYTES,
-                keys: MOST as usize,
-                ..IngestLimits::default()
-            };
-            let log = FileIngestLog::open(Arc::new(PrivateDisk), &directory, limits)?;
+            let directory = state.private(&[DIRECTORY, &self.name])?;
+            let log = FileIngestLog::open(Arc::new(PrivateDisk), &directory, limits())?;
             if let Some(torn) = log.torn() {
                 tracing::warn!(source = self.name, "letters that are sent again: {torn}");
             }

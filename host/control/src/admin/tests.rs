@@ -67,6 +67,7 @@ fn report() -> StatusReport {
             label: String::new(),
             counters: SlotCounters::default(),
             trouble: None,
+            open: None,
             revisions: Vec::new(),
         }],
         models: vec![model("/models/small")],
@@ -631,34 +632,33 @@ fn a_host_that_is_not_there_is_explained() {
             path.display()
         )
     );
-    // A port that was free a moment ago, and a process number that no system gives.
+    // A port that was free a moment ago, and the number of a process that is there: not the host, which had it before.
     let address = StdListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let mut file = AdminFile {
+    let file = AdminFile {
         address,
         token: "0".repeat(64),
-        pid: u32::MAX,
+        pid: std::process::id(),
     };
     file.write(state.path()).unwrap();
-    if Path::new("/proc/self").exists() {
-        assert_eq!(
-            said(state.path()),
-            format!(
-                "no running host found: {} was left by process {}, which is gone; is the pipeline running?",
-                path.display(),
-                u32::MAX
-            )
-        );
-    }
-    file.pid = std::process::id();
-    file.write(state.path()).unwrap();
+    assert_eq!(
+        said(state.path()),
+        format!(
+            "no running host found: {} was left by a process that has ended; is the pipeline running?",
+            path.display()
+        )
+    );
+    // Somebody has the directory: a host that is busy, or one that is only starting.
+    let disk = Arc::new(tidegate_state::Disk);
+    let held = tidegate_state::StateDirectory::open(state.path(), disk).unwrap();
     let unreachable = said(state.path());
     assert!(
         unreachable.starts_with(&format!("the host at {address} does not answer: ")),
         "{unreachable}"
     );
+    drop(held);
     std::fs::write(&path, "{").unwrap();
     assert!(said(state.path()).starts_with("cannot read "));
 }

@@ -34,8 +34,8 @@ pub struct FileIngestLog {
     pub(super) torn: Option<String>,
     pub(super) state: Mutex<State>,
     pub(super) changed: Condvar,
-    /// Held as long as the log is open: nobody else opens it.
-    pub(super) _lock: Mutex<Box<dyn AppendFile>>,
+    /// Held as long as the log is open to be written: nobody else opens it.
+    pub(super) _lock: Mutex<Option<Box<dyn AppendFile>>>,
 }
 
 /// A batch that waits for its sync.
@@ -114,6 +114,16 @@ impl FileIngestLog {
         told: &dyn Fn(u64),
     ) -> Result<FileIngestLog, IngestError> {
         open::open(layer, directory, limits, told)
+    }
+
+    /// What the log in this directory has now, to be read alone: nothing is made, locked or changed, another process may
+    /// write it, and what it writes later is not seen. None where none was ever written.
+    pub fn read_only(
+        layer: Arc<dyn FileLayer>,
+        directory: &Path,
+        limits: IngestLimits,
+    ) -> Result<Option<FileIngestLog>, IngestError> {
+        open::read(layer, directory, limits)
     }
 
     /// What was cut away at its end when it was opened, for a person: bytes of a batch that nobody was told is kept.

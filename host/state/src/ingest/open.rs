@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-use tidegate_contract::{FileLayer, InUse, IngestError};
+use tidegate_contract::{AppendFile, FileLayer, InUse, IngestError};
 
 use super::format::{HEADER, Header, LogId};
 use super::keys::Keys;
@@ -19,6 +19,8 @@ use super::write::Writer;
 /// A log makes a further file only when all that it has are in use, so that behind its last there is none. Files that a
 /// person took away are noticed by those that follow them, if there are no more than this between.
 const GAP: usize = 1024;
+/// How often a log is read that another process writes.
+const READS: usize = 5;
 
 pub(super) fn open(
     layer: Arc<dyn FileLayer>,
@@ -41,38 +43,64 @@ pub(super) fn open(
         None => Found::new(directory, limits.keys)?,
     };
     let (found, writer) = found.written_anew(layer.as_ref(), directory)?;
-    let Found {
-        id,
-        live,
-        active,
-        keys,
-        torn,
-        ..
-    } = found;
+    Ok(opened(layer, directory, limits, found, Ok((writer, lock))))
+}
+
+/// What is there, of which nothing is changed; none where none was ever written. Another process may write it meanwhile:
+/// what it writes while the files are read may not fit together, and they are read again.
+pub(super) fn read(
+    layer: Arc<dyn FileLayer>,
+    directory: &Path,
+    limits: IngestLimits,
+) -> Result<Option<FileIngestLog>, IngestError> {
+    let mut tries = 0;
+    let found = loop {
+        tries += 1;
+        match Found::read(layer.as_ref(), directory, limits.keys, &|_| {}) {
+            Err(_) if tries < READS => {}
+            found => break found?,
+        }
+    };
+    let only = "it is only read here".to_owned();
+    Ok(found.map(|found| opened(layer, directory, limits, found, Err(only))))
+}
+
+/// The log with what was found, and its writer with the lock; or why nothing is written.
+fn opened(
+    layer: Arc<dyn FileLayer>,
+    directory: &Path,
+    limits: IngestLimits,
+    found: Found,
+    writes: Result<(Writer, Box<dyn AppendFile>), String>,
+) -> FileIngestLog {
+    let (writer, lock, failed) = match writes {
+        Ok((writer, lock)) => (Some(writer), Some(lock), None),
+        Err(why) => (None, None, Some(why)),
+    };
     let state = State {
-        writer: Some(writer),
-        failed: None,
+        writer,
+        failed,
         queue: VecDeque::new(),
         queued: 0,
         tickets: HashMap::new(),
         next_ticket: 0,
-        keys,
+        keys: found.keys,
         under_way: HashSet::new(),
-        live,
-        active,
+        live: found.live,
+        active: found.active,
         cached: None,
         read_to: 0,
     };
-    Ok(FileIngestLog {
+    FileIngestLog {
         layer,
         directory: directory.to_path_buf(),
         limits,
-        id,
-        torn,
+        id: found.id,
+        torn: found.torn,
         state: Mutex::new(state),
         changed: Condvar::new(),
         _lock: Mutex::new(lock),
-    })
+    }
 }
 
 fn write_error(directory: &Path, failure: &io::Error) -> IngestError {

@@ -46,8 +46,15 @@ impl UnreadLog {
             let entry = entry.map_err(error)?;
             let (directory, source) = (entry.path(), entry.file_name());
             let source = source.to_string_lossy().into_owned();
-            if is_read(&source) || !directory.is_dir() {
+            if is_read(&source) {
                 continue;
+            }
+            match fs::metadata(&directory) {
+                Ok(facts) if facts.is_dir() => {}
+                Ok(_) => continue,
+                // Taken away meanwhile, or a link that leads nowhere.
+                Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
+                Err(why) => return Err(error(why)),
             }
             if let Some((identity, offsets)) = look(&Disk, &directory)? {
                 logs.push(UnreadLog {

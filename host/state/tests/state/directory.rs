@@ -114,3 +114,67 @@ fn a_private_directory_is_taken_from_others_with_all_that_is_in_it() {
     assert_eq!((mode(&made), mode(&file)), (0o700, 0o600));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "records");
 }
+
+#[test]
+fn whether_a_directory_is_used_is_said_by_its_lock_and_whoever_asks_keeps_nobody_out() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("state");
+    assert!(StateDirectory::in_use(&path).unwrap().is_none(), "missing");
+    let (_, log, _) = open_directory(&path).unwrap();
+    assert!(StateDirectory::in_use(&path).unwrap().is_some());
+    log.commit(&Cut::default()).unwrap();
+    assert!(StateDirectory::in_use(&path).unwrap().is_some());
+    drop(log);
+    assert!(StateDirectory::in_use(&path).unwrap().is_none());
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                StateDirectory::in_use(&path).unwrap();
+            }
+        });
+        for _ in 0..20 {
+            drop(open_directory(&path).unwrap());
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn what_a_directory_has_is_read_without_its_key_while_another_has_it_and_nothing_is_made() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("state");
+    assert_eq!(StateDirectory::recorded(&path).unwrap(), None);
+    assert!(!path.exists());
+    let (_, log, _) = open_directory(&path).unwrap();
+    log.commit(&Cut::default()).unwrap();
+    std::fs::remove_file(path.join("key")).unwrap();
+    let names = || std::fs::read_dir(&path).unwrap().count();
+    let before = names();
+    assert_eq!(StateDirectory::recorded(&path).unwrap().unwrap().cut, 1);
+    assert_eq!(names(), before);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_whose_log_is_another_users_is_refused_with_the_command_that_works_and_nothing_is_made()
+ {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("state");
+    drop(open_directory(&path).unwrap());
+    // Only who is above permissions can be asked this, and can do the harm.
+    if std::os::unix::fs::chown(path.join("commit.log"), Some(61_184), None).is_err() {
+        return;
+    }
+    std::fs::remove_file(path.join("key")).unwrap();
+    let names = || std::fs::read_dir(&path).unwrap().count();
+    let before = names();
+    let why = open_directory(&path).unwrap_err().to_string();
+    assert!(
+        why.contains("user 61184's") && why.contains("`sudo -u '#61184'`"),
+        "{why}"
+    );
+    assert_eq!(names(), before);
+    // To look is no harm.
+    assert!(StateDirectory::recorded(&path).unwrap().is_some());
+}

@@ -7,7 +7,7 @@ use tidegate_control::ModelReport;
 
 use super::size;
 use crate::commands::host::{HostArguments, client};
-use crate::commands::print;
+use crate::commands::{print, print_json};
 use crate::exit::Failure;
 
 /// Load a model of a running pipeline again, or put another in its place; old requests finish on the old one.
@@ -73,7 +73,7 @@ pub(crate) fn list(arguments: &List) -> Result<(), Failure> {
 
 fn shown(reports: &[ModelReport], as_json: bool) -> Result<(), Failure> {
     if as_json {
-        return print(&format!("{}\n", serde_json::to_string_pretty(reports)?));
+        return print_json(&serde_json::to_string_pretty(reports)?);
     }
     print(&reports.iter().map(line).collect::<String>())
 }

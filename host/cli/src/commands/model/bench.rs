@@ -1,6 +1,5 @@
 //! `tidegate model bench`.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,8 +18,8 @@ use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use super::size;
 use crate::commands::numbers::{batch, count, seconds};
-use crate::commands::print;
-use crate::exit::Failure;
+use crate::commands::{print, print_json};
+use crate::exit::{Failure, tell};
 use crate::models::{available_memory, open_checkpoint};
 
 /// Kernels that are named for people; the JSON has all of them.
@@ -83,7 +82,7 @@ pub(crate) fn bench(arguments: &Arguments) -> Result<(), Failure> {
     let report = measure(&gpu, &checkpoint, &options)?;
     if arguments.json {
         let json = as_json(arguments, &checkpoint, &adapter, &report, &readiness)?;
-        return print(&format!("{json:#}\n"));
+        return print_json(&format!("{json:#}"));
     }
     print(&as_text(arguments, &checkpoint, &report, &readiness))
 }
@@ -211,7 +210,7 @@ fn ready_of_a_process(cache: &Path) -> anyhow::Result<Value> {
         );
     }
     // Its log.
-    std::io::stderr().write_all(said.as_bytes())?;
+    tell(format_args!("{said}"));
     serde_json::from_slice(&output.stdout)
         .context("the process that measures the time to ready said something else")
 }
@@ -228,7 +227,7 @@ fn ready(arguments: &Arguments, adapter: &Adapter, options: &BenchOptions) -> Re
         "load_s": ready.load_s,
         "first_token_s": ready.first_token_s,
     });
-    print(&format!("{report}\n"))
+    print_json(&report.to_string())
 }
 
 fn as_json(

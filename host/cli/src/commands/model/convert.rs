@@ -15,7 +15,7 @@ use tidegate_text::Tokenizer;
 use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 
 use super::size;
-use crate::commands::print;
+use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
 use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, loading, open_checkpoint};
 use crate::terminal::works;
@@ -109,8 +109,8 @@ pub(crate) fn convert(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (report, change) = done?;
     if arguments.json {
-        print(&format!(
-            "{:#}\n",
+        print_json(&format!(
+            "{:#}",
             as_json(arguments, &report, change.as_ref())
         ))
     } else {

@@ -15,7 +15,7 @@ use tidegate_weights::{
 
 use super::size;
 use crate::commands::numbers::count;
-use crate::commands::print;
+use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
 use crate::models::{
     Fits, available_memory, encoder_options, open_checkpoint, open_tokenizer, what_fits,
@@ -75,7 +75,7 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
         .collect();
     report.json["adapters"] = json!(adapters);
     if arguments.json {
-        return print(&format!("{:#}\n", report.json));
+        return print_json(&format!("{:#}", report.json));
     }
     let lines = report.lines.iter();
     print(

@@ -143,3 +143,44 @@ fn those_who_look_take_no_place_of_requests_and_there_are_so_many_of_them_only()
         let _ = viewer.stream.read_to_string(&mut rest);
     }
 }
+
+/// Ranges of a class of characters as `format.js` writes it: `[\u{0}-\u{8}\u{ad}\p{Cs}]`.
+fn class(source: &str) -> Vec<(u32, u32)> {
+    let start = source.find("DISTURBING = /[").expect("the table");
+    let class = &source[start + "DISTURBING = /[".len()..];
+    let class = &class[..class.find("]/gu").expect("its end")];
+    let class = class.strip_suffix("\\p{Cs}").expect("halves of characters");
+    let number = |text: &str| {
+        let digits = text.strip_prefix("\\u{")?.strip_suffix('}')?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let mut ranges = Vec::new();
+    let mut rest = class;
+    while !rest.is_empty() {
+        let end = rest.find('}').expect("an end") + 1;
+        let first = number(&rest[..end]).expect(rest);
+        rest = &rest[end..];
+        let mut last = first;
+        if let Some(more) = rest.strip_prefix('-') {
+            let end = more.find('}').expect("an end") + 1;
+            last = number(&more[..end]).expect(more);
+            rest = &more[end..];
+        }
+        ranges.push((first, last));
+    }
+    ranges
+}
+
+#[test]
+fn the_page_hides_no_character_that_a_terminal_is_not_shown_and_keeps_the_joiners_of_scripts() {
+    let ranges = class(include_str!("../../../page/format.js"));
+    for character in char::MIN..=char::MAX {
+        let on_page = ranges
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&u32::from(character)));
+        let plain = tidegate_telemetry::is_plain(character.encode_utf8(&mut [0; 4]));
+        let stays = plain || matches!(character, '\n' | '\t');
+        assert_eq!(on_page, !stays, "{}", character.escape_unicode());
+    }
+    assert!(tidegate_telemetry::is_plain("\u{200c}\u{200d}"));
+}

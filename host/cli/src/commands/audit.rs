@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use tidegate_state::StateDirectory;
-use tidegate_state::audit::{AuditFlaw, files, opened, verify as verify_chain};
+use tidegate_state::audit::{AuditFlaw, FilesFlaw, files, opened, verify as verify_chain};
 
 use super::print;
 use crate::exit::Failure;
@@ -71,11 +71,8 @@ fn verify(path: &Path, head: Option<&str>, as_json: bool) -> Result<(), Failure>
     let head = head.map(str::to_ascii_lowercase);
     let verified = match verify_chain(path, head.as_deref()) {
         Ok(verified) => verified,
-        Err(AuditFlaw::Read { path, source }) => {
-            return Err(Failure::usage(format_args!(
-                "cannot read {}: {source}",
-                path.display()
-            )));
+        Err(AuditFlaw::Files(unread @ FilesFlaw::Read { .. })) => {
+            return Err(Failure::usage(unread));
         }
         Err(flaw) => {
             if as_json {
@@ -114,19 +111,10 @@ fn show(path: &Path, decrypt: bool, state: Option<&Path>) -> Result<(), Failure>
             ));
         }
     };
-    let mut any = false;
-    for path in files(path) {
-        let file = match std::fs::File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && any => break,
-            Err(error) => {
-                return Err(Failure::usage(format_args!(
-                    "cannot read {}: {error}",
-                    path.display()
-                )));
-            }
-        };
-        any = true;
+    for path in files(path).map_err(Failure::usage)? {
+        let file = std::fs::File::open(&path).map_err(|error| {
+            Failure::usage(format_args!("cannot read {}: {error}", path.display()))
+        })?;
         show_file(BufReader::new(file), &path, |line| match &key {
             None => line,
             Some(key) => {

@@ -11,7 +11,7 @@ use tidegate_contract::{
 };
 
 use super::chain::{AuditHead, link, members};
-use super::verify::numbered;
+use super::files::{gap, number_of, numbered};
 
 /// What the log's place is called in cuts: no sink can be called so.
 const NAME: &str = "audit log";
@@ -80,6 +80,15 @@ impl AuditFile {
             return Err(fail(first, why));
         }
         let (number, length) = position.unwrap_or((1, 0));
+        let missing = gap(layer.as_ref(), first, number);
+        let missing = missing.map_err(|error| fail(first, error.to_string()))?;
+        if let Some(missing) = missing {
+            let why = format!(
+                "{} is missing among its files: bring it back; only those from the first on can be archived",
+                missing.display()
+            );
+            return Err(fail(first, why));
+        }
         let path = numbered(first, number);
         let mut file = open(layer.as_ref(), &path)?;
         let io = |error: io::Error| fail(&path, error.to_string());
@@ -239,19 +248,6 @@ fn open(layer: &dyn FileLayer, path: &Path) -> Result<Box<dyn AppendFile>, SinkE
             None => error.to_string(),
         },
     })
-}
-
-/// The number of a file of the log; none if it is none of its files.
-fn number_of(first: &Path, identity: &str) -> Option<u64> {
-    let first = first.display().to_string();
-    let rest = identity.strip_prefix(first.as_str())?;
-    match rest {
-        "" => Some(1),
-        rest => {
-            let number: u64 = rest.strip_prefix('.')?.parse().ok()?;
-            (number > 1).then_some(number)
-        }
-    }
 }
 
 /// What the last line of a file says, if it is whole.

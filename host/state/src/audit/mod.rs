@@ -4,9 +4,11 @@
 //! hash of the line before and its own around it, and a content that is sealed.
 
 mod chain;
+mod files;
 mod log;
 mod verify;
 
 pub use chain::{AUDIT_START, AuditHead, opened};
+pub use files::{FilesFlaw, files};
 pub use log::{AuditFile, AuditLimits};
-pub use verify::{AuditFlaw, Verified, files, verify};
+pub use verify::{AuditFlaw, Verified, verify};

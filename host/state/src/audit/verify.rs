@@ -1,10 +1,11 @@
 //! Whether a chain is as it was written.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::chain::{AuditHead, Bad, link};
+use super::files::{FilesFlaw, files};
 
 /// Most bytes of a line: a content within the largest limit that a pipeline file takes, and what stands beside it.
 const LONGEST: u64 = 64 << 20;
@@ -22,14 +23,9 @@ pub struct Verified {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuditFlaw {
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    /// A file cannot be read, or is missing.
+    #[error(transparent)]
+    Files(#[from] FilesFlaw),
     /// Something is wrong with a line.
     #[error("{}, line {line}: {why}", path.display())]
     Line {
@@ -50,32 +46,15 @@ pub enum AuditFlaw {
     },
 }
 
-/// The files of a log that begins with this one: those that were begun when the one before was full have its name and a
-/// number.
-pub fn files(first: &Path) -> impl Iterator<Item = PathBuf> + '_ {
-    (1_u64..).map(|number| numbered(first, number))
-}
-
-/// The file with this number, counted from 1.
-pub(super) fn numbered(first: &Path, number: u64) -> PathBuf {
-    if number == 1 {
-        return first.to_owned();
-    }
-    let mut name = first.as_os_str().to_owned();
-    name.push(format!(".{number}"));
-    name.into()
-}
-
 /// Reads a log from its first file to its last. `head` is a hash that was noted once: it must be that of a line.
 pub fn verify(first: &Path, head: Option<&str>) -> Result<Verified, AuditFlaw> {
     let mut chain = AuditHead::default();
     let mut met = head.is_none_or(|head| head == chain.hash);
     let mut read = Vec::new();
-    for path in files(first) {
+    for path in files(first)? {
         let file = match std::fs::File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !read.is_empty() => break,
-            Err(source) => return Err(AuditFlaw::Read { path, source }),
+            Err(source) => return Err(FilesFlaw::Read { path, source }.into()),
         };
         let mut lines = BufReader::new(file);
         let mut number = 0;
@@ -88,7 +67,7 @@ pub fn verify(first: &Path, head: Option<&str>) -> Result<Verified, AuditFlaw> {
             };
             let mut line = Vec::new();
             let taken = (&mut lines).take(LONGEST).read_until(b'\n', &mut line);
-            let taken = taken.map_err(|source| AuditFlaw::Read {
+            let taken = taken.map_err(|source| FilesFlaw::Read {
                 path: path.clone(),
                 source,
             })?;

@@ -183,10 +183,72 @@ fn the_chain_goes_on_over_files_and_over_lives() {
     let verified = verify(&path, None).unwrap();
     assert_eq!(verified.head.lines, 24);
     assert!(verified.files.len() > 3, "{:?}", verified.files);
-    // A file in between that is gone is found by the next one's first line.
+    // One that stands in the place of another is found by its first line.
     std::fs::rename(&verified.files[2], &verified.files[1]).unwrap();
+    for (later, place) in verified.files[3..].iter().zip(&verified.files[2..]) {
+        std::fs::rename(later, place).unwrap();
+    }
     let said = verify(&path, None).unwrap_err().to_string();
     assert!(said.contains("audit.jsonl.2, line 1: missing"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_gone_is_found_by_verify_and_by_the_next_run() {
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let limits = AuditLimits {
+        file: 1500,
+        ..LIMITS
+    };
+    let chain = || {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("audit.jsonl");
+        let mut known = Vec::new();
+        {
+            let mut log = open_in(&layer, &path, limits, &known);
+            for number in 0..16 {
+                write(&mut log, number);
+                known.extend(log.flush().unwrap());
+            }
+        }
+        let files = verify(&path, None).unwrap().files;
+        (place, path, known, files)
+    };
+    let (.., files) = chain();
+    let last = files.len() - 1;
+    assert!(last >= 3, "{files:?}");
+    for gone in 0..=last {
+        let (_place, path, known, files) = chain();
+        // Beside them lies what is none of them.
+        std::fs::write(path.with_file_name("audit.jsonl.old"), "").unwrap();
+        std::fs::write(path.with_file_name("audit.jsonl.02"), "").unwrap();
+        std::fs::remove_file(&files[gone]).unwrap();
+        let verified = verify(&path, None);
+        let cipher = Arc::new(key());
+        let run = AuditFile::recover(&path, layer.clone(), cipher, limits, (&known, false));
+        match gone {
+            // Where those before it were archived: the chain then begins after a head that is known.
+            0 => {
+                assert!(verified.is_err());
+                run.unwrap();
+            }
+            // The end is gone: the commit log knows it, and whoever has noted the head.
+            gone if gone == last => {
+                verified.unwrap();
+                let said = run.unwrap_err().to_string();
+                assert!(
+                    said.contains("missing") || said.contains("taken away"),
+                    "{said}"
+                );
+            }
+            gone => {
+                let missing = format!("audit.jsonl.{} is missing", gone + 1);
+                let said = verified.unwrap_err().to_string();
+                assert!(said.contains(&missing), "{said}");
+                let said = run.unwrap_err().to_string();
+                assert!(said.contains(&missing), "{said}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -236,7 +298,8 @@ fn what_no_cut_has_is_taken_away_and_the_chain_goes_on_from_the_last_one() {
                     log.flush().unwrap();
                 }
                 let copy = tempfile::tempdir().unwrap();
-                for file in tidegate_state::audit::files(path).take(20) {
+                let files = (2..20).map(|number| format!("{}.{number}", path.display()));
+                for file in std::iter::once(path.to_owned()).chain(files.map(PathBuf::from)) {
                     let bytes = layer.read(&file).unwrap().unwrap_or_default();
                     if !bytes.is_empty() {
                         std::fs::write(copy.path().join(file.file_name().unwrap()), bytes).unwrap();

@@ -91,7 +91,8 @@ pub trait Callers: Send + Sync {
     /// way.
     fn brings(&self, caller: CallerId, answer: Option<Arc<Answer>>);
 
-    /// The name of the key that this caller asks with; none where nobody needs one, or where that is not known any more.
+    /// The name of the key that this caller asks with; none where nobody needs one. Asked when the record has just been
+    /// read, and known then also of one who has gone since.
     fn name(&self, caller: CallerId) -> Option<Arc<str>> {
         let _ = caller;
         None

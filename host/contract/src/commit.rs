@@ -327,6 +327,9 @@ pub struct SinkPosition {
     pub identity: String,
     /// Length of the file in bytes.
     pub length: u64,
+    /// Of a file whose end can be told from others of the same length, what tells it: the hash of the audit's last line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub head: String,
 }
 
 /// The component a slot runs.

@@ -22,6 +22,8 @@ pub(crate) struct Entry {
     pub record: Batch,
     /// Which record it is.
     pub id: EntryId,
+    /// The name of the key that it was asked with, if one was.
+    pub caller: Option<Arc<str>>,
     /// Which records it must not overtake.
     pub lane: Lane,
     /// The lane of its key, whatever the order of the stage: of those with one key only so many are with a model.

@@ -5,14 +5,15 @@
 //! beside them how many are taken since, so that the batch is not written again.
 //!
 //! ```text
-//! record   = length u32 of a JSON header, the header (order, model, versions), the record as a batch of one
+//! record   = length u32 of a JSON header, the header (order, model, versions, caller), the record as a batch of one
 //! prompt   = the prompt, UTF-8
 //! progress = JSON: attempt, tokens, model, answer, delay_ms, due_ms, fed, put_off_ms
-//! batch    = length u32 of a JSON header, the header (order), the records as a batch
+//! batch    = length u32 of a JSON header, the header (order, callers by offset), the records as a batch
 //! taken    = JSON: records
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,12 @@ use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId, RecordRefused};
 
 use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
 use crate::stored::StoredAnswer;
+
+/// The names of the keys that records were asked with, by offset.
+pub(crate) type Callers = BTreeMap<u64, Arc<str>>;
+
+/// The same as it is kept.
+type Named = BTreeMap<u64, String>;
 
 /// An entry as it comes back.
 #[derive(Debug)]
@@ -49,6 +56,8 @@ pub(crate) enum Waits {
         id: EntryId,
         /// Whether others of it were taken since it was written.
         taken: bool,
+        /// Who asked with them.
+        callers: Callers,
     },
 }
 
@@ -57,11 +66,15 @@ struct RecordHeader {
     order: u64,
     model: bool,
     versions: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    caller: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct BatchHeader {
     order: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    callers: Named,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -191,6 +204,7 @@ pub(crate) fn put(
             order,
             model: !entry.model.is_empty(),
             versions: entry.versions.to_string(),
+            caller: entry.caller.as_deref().map(str::to_owned),
         };
         part(EntryPart::Record, join(&header, &entry.record));
     }
@@ -244,10 +258,25 @@ pub(crate) fn done(stage: &str, id: EntryId, kept: KeptParts) -> impl Iterator<I
 }
 
 /// Records that a stage has not taken yet.
-pub(crate) fn put_batch(stage: &str, order: u64, id: EntryId, batch: &Batch) -> contract::Entry {
+pub(crate) fn put_batch(
+    stage: &str,
+    order: u64,
+    id: EntryId,
+    batch: &Batch,
+    callers: &Callers,
+) -> contract::Entry {
+    let callers = match callers.is_empty() {
+        true => Named::new(),
+        false => (batch.view().records())
+            .filter_map(|record| {
+                let caller = callers.get(&record.id().offset)?;
+                Some((record.id().offset, caller.as_ref().to_owned()))
+            })
+            .collect(),
+    };
     contract::Entry {
         key: key(stage, id, EntryPart::Batch),
-        payload: join(&BatchHeader { order }, batch),
+        payload: join(&BatchHeader { order, callers }, batch),
     }
 }
 
@@ -365,6 +394,7 @@ impl Parts {
             until: None,
             submitted: None,
             put_off: progress.put_off_ms.and_then(ago),
+            caller: header.caller.map(Arc::from),
         };
         let waits = Waits::Entry {
             entry: Box::new(entry),
@@ -389,6 +419,9 @@ impl Parts {
             batch,
             id,
             taken: self.taken.is_some(),
+            callers: (header.callers.into_iter())
+                .map(|(offset, caller)| (offset, caller.into()))
+                .collect(),
         };
         Ok(Some((header.order, waits)))
     }
@@ -501,6 +534,7 @@ mod tests {
             until: None,
             submitted: None,
             put_off: None,
+            caller: None,
             prompt: "a prompt".into(),
             tokens: Tokens::new(vec![5, 6]),
             versions: "[]".into(),
@@ -608,13 +642,22 @@ mod tests {
             offset: 2,
             ..EntryId::default()
         };
-        let whole = || put_batch("stage", 9, id, &batch);
+        let callers = Callers::from([(3, Arc::from("desk")), (7, Arc::from("another"))]);
+        let whole = || put_batch("stage", 9, id, &batch, &callers);
         let back = |entries| {
             let restored = restore(named(entries)).unwrap();
             let [one] = <[Restored; 1]>::try_from(restored).unwrap();
             assert_eq!((one.stage.as_str(), one.order), ("stage", 9));
             match one.waits {
-                Waits::Untaken { batch, taken, .. } => (batch, taken),
+                Waits::Untaken {
+                    batch,
+                    taken,
+                    callers,
+                    ..
+                } => {
+                    assert_eq!(callers, Callers::from([(3, Arc::from("desk"))]));
+                    (batch, taken)
+                }
                 waits => panic!("{waits:?}"),
             }
         };
@@ -647,7 +690,12 @@ mod tests {
 
     #[test]
     fn another_model_begins_anew_and_the_same_one_goes_on() {
-        let same = found(&mut entry(State::Submitted(3)), "sha256:old");
+        let mut asked = Entry {
+            caller: Some("desk".into()),
+            ..entry(State::Submitted(3))
+        };
+        let same = found(&mut asked, "sha256:old");
+        assert_eq!(same.caller.as_deref(), Some("desk"));
         assert_eq!(
             (&*same.model, same.tokens.to_vec()),
             ("sha256:old", vec![5, 6])

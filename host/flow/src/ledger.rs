@@ -199,11 +199,12 @@ impl Ledger {
         self.lock().tasks.extend(tasks);
     }
 
-    /// Says that the run is over, and all it wrote is in a cut.
-    pub(crate) fn end(&self) -> Result<(), FlowError> {
+    /// Says that the run is over, and all it wrote is in a cut; these are written last.
+    pub(crate) fn end(&self, sinks: Vec<SinkPosition>) -> Result<(), FlowError> {
         self.lock().ended = true;
         self.log.commit(&Cut {
             ended: true,
+            sinks,
             ..Cut::default()
         })?;
         Ok(())

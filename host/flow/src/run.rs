@@ -45,6 +45,7 @@ pub struct Run {
     workers: Vec<JoinHandle<Result<(), FlowError>>>,
     shared: Arc<Shared>,
     controls: Controls,
+    audit: Audit,
 }
 
 /// What can be asked of a run from other threads.
@@ -106,7 +107,9 @@ impl Run {
             will_stop: AtomicBool::new(false),
             failed: AtomicBool::new(false),
         });
+        let audit = workers.first().and_then(|parts| parts.audit.as_ref());
         let mut run = Run {
+            audit: Audit::new(audit.map(|audit| audit.sibling())),
             workers: Vec::new(),
             controls: Controls {
                 workers: Vec::new(),
@@ -153,9 +156,9 @@ impl Run {
     }
 
     /// Waits until every worker has ended.
-    pub fn join(self) -> Ended {
+    pub fn join(mut self) -> Ended {
         let mut error = None;
-        for (worker, thread) in self.workers.into_iter().enumerate() {
+        for (worker, thread) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let result = thread.join().unwrap_or_else(|_| {
                 Err(FlowError::Worker {
                     worker,
@@ -167,7 +170,7 @@ impl Run {
             }
         }
         if error.is_none()
-            && let Err(failure) = self.shared.ledger.end()
+            && let Err(failure) = self.end()
         {
             error = Some(failure);
         }
@@ -175,6 +178,14 @@ impl Run {
             counts: self.shared.ledger.total(),
             error,
         }
+    }
+
+    /// All workers have ended in order.
+    fn end(&mut self) -> Result<(), FlowError> {
+        let audit = self.audit.end()?;
+        self.shared.ledger.end(audit.into_iter().collect())?;
+        self.audit.logged();
+        Ok(())
     }
 }
 

@@ -30,7 +30,7 @@ pub use ends::{CutClock, Known, SinkMeters, SourceMeters};
 pub use format::{count, decimal, milliseconds, size};
 pub use latency::LatencyRecorder;
 pub use meters::{Counter, Meters, Snapshot, StageMeters, Unavailable};
-pub use plain::{is_plain, plain};
+pub use plain::{is_plain, plain, plain_json};
 pub use progress::ProgressLine;
 pub use summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
 pub use works::{UnderWay, Work, WorkKind, Works, work_line};

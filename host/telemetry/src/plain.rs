@@ -29,6 +29,26 @@ pub fn plain(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// JSON text that changes nothing around it: the same escaped as JSON has it, so that it says what it said. Within strings
+/// is the only place where JSON has such characters.
+pub fn plain_json(json: &str) -> Cow<'_, str> {
+    if is_plain(json) {
+        return Cow::Borrowed(json);
+    }
+    let mut shown = String::with_capacity(json.len() + 32);
+    for character in json.chars() {
+        if disturbs(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Whether a text can be shown as it is: it has no control characters, no line ends and nothing that reverses or hides
 /// text.
 pub fn is_plain(text: &str) -> bool {
@@ -70,6 +90,18 @@ mod tests {
             "a\\u{1b}[2J\\r\\n\\tb\\u{202e}c\\u{2028}\\u{9b}1m\\u{0}\\u{7f}\\u{200b}\\u{e0041}"
         );
         assert!(!is_plain(hostile) && is_plain(&plain(hostile, 200)));
+    }
+
+    #[test]
+    fn json_says_the_same_and_moves_no_cursor() {
+        let json = "{\"a\": \"\\u001b[2J \u{9b}1m\u{7f}\u{202e}b\u{e0041} Grüße\"}";
+        let shown = plain_json(json);
+        assert!(!is_plain(json) && is_plain(&shown), "{shown}");
+        assert_eq!(
+            shown,
+            "{\"a\": \"\\u001b[2J \\u009b1m\\u007f\\u202eb\\udb40\\udc41 Grüße\"}"
+        );
+        assert!(matches!(plain_json("{\"a\": 1}"), Cow::Borrowed(_)));
     }
 
     #[test]

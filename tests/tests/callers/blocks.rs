@@ -129,6 +129,7 @@ impl World {
                 repeated: None,
                 shared: None,
                 shed: Shed::default(),
+                audit: None,
             }),
             ingest: Ingest::new(Vec::new()),
             outputs: Outputs::new(Vec::new(), Vec::new()),

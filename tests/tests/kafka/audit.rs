@@ -10,6 +10,7 @@ use crate::{broker, consume, produce, topic, topic_with};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const RECORDS: usize = 36;
+const FEW: usize = 12;
 /// Every so many-th is larger than the output takes, so that its transaction is aborted.
 const REFUSED: usize = 9;
 
@@ -62,8 +63,9 @@ fn lines(workspace: &Workspace) -> Vec<Value> {
     let shown = workspace.run(&["audit", "show", "audit/audit.jsonl"]);
     let shown = String::from_utf8(shown.stdout).unwrap();
     let lines = shown.lines();
+    let lines = lines.map(|line| serde_json::from_str(line).unwrap());
     lines
-        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line.get("mark").is_none())
         .collect()
 }
 
@@ -143,4 +145,57 @@ fn the_chain_is_whole_and_each_answer_has_its_line_through_kills_and_aborted_tra
             }
         }
     }
+}
+
+#[test]
+fn the_audit_says_what_became_of_each_transaction_and_each_answer_holds_once() {
+    let input = topic("audit-in");
+    // The broker refuses one of the answers, and with it the transaction that has it.
+    let output = topic_with("audit-out", 1, &[("max.message.bytes", "1500")]);
+    let text = |n: usize| match n {
+        6 => noise(n, 6000),
+        _ => "short".to_owned(),
+    };
+    let records = (0..FEW).map(|n| {
+        let value = format!("{{\"n\":{n},\"text\":\"{}\"}}", text(n));
+        (n.to_string(), value)
+    });
+    let records: Vec<(String, String)> = records.collect();
+    produce(&input, &records);
+    let workspace = Workspace::new(&pipeline(&input, &output));
+    let said = |arguments: &[&str]| {
+        let output = workspace.run(arguments);
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{why}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    said(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    said(&["audit", "verify", "--state", "state", "audit/audit.jsonl"]);
+    let shown = said(&["audit", "show", "audit/audit.jsonl"]);
+    // The lines of each cut, by its mark.
+    let (mut lines, mut open) = (Vec::new(), BTreeMap::new());
+    let (mut held, mut taken_back) = (BTreeMap::<String, usize>::new(), 0);
+    for line in shown.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let mut cut = || open.remove(&line["of"].as_u64().unwrap()).unwrap();
+        match line["mark"].as_str() {
+            None => lines.push(line["record"].as_str().unwrap().to_owned()),
+            Some("open") => {
+                let lines = std::mem::take(&mut lines);
+                open.insert(line["number"].as_u64().unwrap(), lines);
+            }
+            Some("held") => {
+                for record in cut() {
+                    *held.entry(record).or_default() += 1;
+                }
+            }
+            Some("taken back") => taken_back += cut().len(),
+            Some("begin" | "end") => {}
+            other => panic!("{other:?}: {line}"),
+        }
+    }
+    assert!(open.is_empty() && lines.is_empty());
+    assert!(taken_back > 0, "{shown}");
+    assert_eq!(held.len(), FEW, "{held:?}");
+    assert!(held.values().all(|times| *times == 1), "{held:?}");
 }

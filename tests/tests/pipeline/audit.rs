@@ -65,10 +65,45 @@ fn said(output: &Output) -> String {
 fn lines(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
     let arguments = [&["audit", "show"], arguments, &["audit/audit.jsonl"]].concat();
     let shown = said(&workspace.run(&arguments));
-    shown
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
+    let lines = shown.lines();
+    let lines = lines.map(|line| serde_json::from_str(line).unwrap());
+    lines
+        .filter(|line: &Value| line.get("mark").is_none())
         .collect()
+}
+
+/// What the chain says of its runs.
+fn marks(workspace: &Workspace, wanted: &[&str]) -> Vec<Value> {
+    let shown = said(&workspace.run(&["audit", "show", "audit/audit.jsonl"]));
+    let lines = shown
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    lines
+        .filter(|line: &Value| {
+            line["mark"]
+                .as_str()
+                .is_some_and(|mark| wanted.contains(&mark))
+        })
+        .collect()
+}
+
+/// What verify says, which is that nothing is wrong.
+fn verified(workspace: &Workspace, arguments: &[&str]) -> Value {
+    let verify = [
+        "audit",
+        "verify",
+        "--json",
+        "--state",
+        "state",
+        "audit/audit.jsonl",
+    ];
+    let said = said(&workspace.run(&[&verify, arguments].concat()));
+    let verified: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&verified["whole"], &verified["signed"]),
+        (&true.into(), &true.into())
+    );
+    verified
 }
 
 #[test]
@@ -78,6 +113,11 @@ fn every_question_has_its_line_once_however_often_the_run_is_killed() {
         let mut running = workspace.start(&["run", "pipeline.toml"]);
         let wanted = (kill * 15 * RECORDS / 40) as usize;
         until("some answers", PATIENCE, || {
+            // Beside a run that writes it the chain is whole, too.
+            if workspace.path("audit/audit.jsonl").exists() && workspace.path("state/key").exists()
+            {
+                verified(&workspace, &[]);
+            }
             running.ended().is_some()
                 || workspace
                     .read("out.jsonl")
@@ -89,14 +129,17 @@ fn every_question_has_its_line_once_however_often_the_run_is_killed() {
         running.kill();
     }
     workspace.run_pipeline();
-    let verified = said(&workspace.run(&["audit", "verify", "--json", "audit/audit.jsonl"]));
-    let verified: Value = serde_json::from_str(&verified).unwrap();
-    assert_eq!(verified["whole"], true);
-    assert_eq!(verified["lines"], 2 * RECORDS);
+    let verified = verified(&workspace, &[]);
+    assert_eq!(verified["entries"], 2 * RECORDS);
     assert!(
         verified["files"].as_array().unwrap().len() > 1,
         "{verified}"
     );
+    // Each life has begun, and the last one has ended.
+    let lives = marks(&workspace, &["begin", "end", "gap"]);
+    assert_eq!(lives.last().unwrap()["mark"], "end");
+    assert_eq!(lives[0]["pipeline"], "audited");
+    assert!(lives[0]["digest"].as_str().unwrap().starts_with("sha256:"));
     let shown = lines(&workspace, &[]);
     let records: BTreeSet<&str> = shown
         .iter()
@@ -149,7 +192,7 @@ fn every_question_has_its_line_once_however_often_the_run_is_killed() {
             .contains("@example.com")
     );
     for file in verified["files"].as_array().unwrap() {
-        let bytes = workspace.read(file.as_str().unwrap());
+        let bytes = workspace.read(file["path"].as_str().unwrap());
         assert!(!String::from_utf8_lossy(&bytes).contains("example.com"));
     }
     // One who alters a line is found, and so is who takes away the end.
@@ -161,10 +204,10 @@ fn every_question_has_its_line_once_however_often_the_run_is_killed() {
     let output = workspace.run(&["audit", "verify", path]);
     assert_eq!(output.status.code(), Some(1));
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(why.contains("audit.jsonl, line 1: altered"), "{why}");
+    assert!(why.contains("audit.jsonl, line 2: altered"), "{why}");
     workspace.write(path, whole);
     let last = verified["files"].as_array().unwrap().last().unwrap();
-    std::fs::remove_file(workspace.path(last.as_str().unwrap())).unwrap();
+    std::fs::remove_file(workspace.path(last["path"].as_str().unwrap())).unwrap();
     assert!(workspace.run(&["audit", "verify", path]).status.success());
     let output = workspace.run(&["audit", "verify", path, "--head", head]);
     assert_eq!(output.status.code(), Some(1));
@@ -179,14 +222,71 @@ fn the_head_is_in_the_status_and_the_guarantee_is_said_before() {
         "{checked}"
     );
     let _running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);
-    let mut report = Value::Null;
     until("all lines", PATIENCE, || {
-        let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
-        report = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        report["audit"]["lines"] == 2 * RECORDS
+        workspace.path("audit/audit.jsonl").exists()
+            && workspace.path("state/key").exists()
+            && verified(&workspace, &[])["entries"] == 2 * RECORDS
     });
-    let head = report["audit"]["head"].as_str().unwrap();
-    said(&workspace.run(&["audit", "verify", "audit/audit.jsonl", "--head", head]));
+    let mut head = String::new();
+    until("the head of all lines", PATIENCE, || {
+        let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let shown = report["audit"]["head"].as_str().unwrap_or_default();
+        head = shown.to_owned();
+        verified(&workspace, &[])["head"] == shown
+    });
+    verified(&workspace, &["--head", &head]);
     let text = said(&workspace.run(&["status", "--pipeline", "pipeline.toml"]));
-    assert!(text.contains(head), "{text}");
+    assert!(text.contains(&head), "{text}");
+}
+
+#[test]
+fn a_run_without_the_audit_is_a_gap_in_the_chain_and_another_key_opens_nothing() {
+    let workspace = workspace();
+    workspace.run_pipeline();
+    let whole = String::from_utf8(workspace.read("pipeline.toml")).unwrap();
+    let (without, _) = whole.split_once("[audit]").unwrap();
+    workspace.write("pipeline.toml", without);
+    let more = |name: &str| {
+        let mut lines = workspace.read("a.jsonl");
+        lines.extend(format!("{{\"text\":\"{name}\"}}\n").into_bytes());
+        workspace.write("a.jsonl", lines);
+        workspace.run_pipeline();
+    };
+    more("unseen");
+    more("unseen, too");
+    workspace.write("pipeline.toml", &whole);
+    more("seen");
+    more("seen, too");
+    assert_eq!(verified(&workspace, &[])["entries"], 2 * RECORDS + 2);
+    let lives = marks(&workspace, &["begin", "end", "gap"]);
+    let named: Vec<&str> = lives
+        .iter()
+        .map(|mark| mark["mark"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        named,
+        ["begin", "end", "gap", "begin", "end", "begin", "end"]
+    );
+    assert!(lives[2]["from_cut"].as_u64() < lives[2]["to_cut"].as_u64());
+    // A directory whose key is another's: it is said, and the exit code says it, too.
+    std::fs::create_dir(workspace.path("other")).unwrap();
+    workspace.write("other/key", "7b".repeat(32));
+    let show = [
+        "audit",
+        "show",
+        "--decrypt",
+        "audit/audit.jsonl",
+        "--state",
+        "other",
+    ];
+    let output = workspace.run(&show);
+    assert_eq!(output.status.code(), Some(1));
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(why.contains("which is none of those given"), "{why}");
+    assert!(
+        why.contains(&format!("{} lines could not be opened", 2 * RECORDS + 2)),
+        "{why}"
+    );
+    said(&workspace.run(&[&show[..], &["--state", "state"]].concat()));
 }

@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Subcommand;
 use serde_json::{Value, json};
-use tidegate_state::StateDirectory;
-use tidegate_state::audit::{AuditFlaw, files, opened, verify as verify_chain};
+use tidegate_contract::EntryCipher;
+use tidegate_state::audit::{
+    Against, AuditFlaw, AuditHead, FilesFlaw, OpenEnd, Verified, files, opened,
+    verify as verify_chain,
+};
+use tidegate_state::{StateDirectory, StateKey};
 
 use super::{print, print_json};
-use crate::exit::Failure;
+use crate::exit::{Failure, tell};
 
 /// Longest line that is read.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -20,125 +24,213 @@ const LONGEST_LINE: u64 = 64 << 20;
 pub(crate) enum AuditCommand {
     /// Check that no line of an audit was altered, taken away, doubled, moved or put in.
     #[command(after_help = "Examples:\n  \
-        tidegate audit verify audit/audit.jsonl\n  \
-        tidegate audit verify audit/audit.jsonl --head 5f0c...")]
-    Verify {
-        /// Its first file.
-        path: PathBuf,
-        /// A hash that was noted before, of any line: nothing up to that one may be missing at the end.
-        #[arg(long)]
-        head: Option<String>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+        tidegate audit verify --state state audit/audit.jsonl\n  \
+        tidegate audit verify audit/audit.jsonl --head 5f0c...\n  \
+        tidegate audit verify audit/audit.jsonl --after 4711:93b7...")]
+    Verify(VerifyArguments),
     /// Print the lines.
     #[command(
         after_help = "Example:\n  tidegate audit show --decrypt --state state audit/audit.jsonl"
     )]
-    Show {
-        /// Its first file.
-        path: PathBuf,
-        /// With what was asked and answered, opened with the key of the state.
-        #[arg(long)]
-        decrypt: bool,
-        /// The state directory of the pipeline; TIDEGATE_STATE_KEY goes before the key in it.
-        #[arg(long, value_name = "DIRECTORY")]
-        state: Option<PathBuf>,
-    },
+    Show(ShowArguments),
 }
 
 /// Does what is said.
 pub(crate) fn audit(command: &AuditCommand) -> Result<(), Failure> {
     match command {
-        AuditCommand::Verify { path, head, json } => verify(path, head.as_deref(), *json),
-        AuditCommand::Show {
-            path,
-            decrypt,
-            state,
-        } => show(path, *decrypt, state.as_deref()),
+        AuditCommand::Verify(arguments) => verify(arguments),
+        AuditCommand::Show(arguments) => show(arguments),
     }
 }
 
+/// What `tidegate audit verify` is asked.
+#[derive(clap::Args)]
+pub(crate) struct VerifyArguments {
+    /// Its first file.
+    path: PathBuf,
+    /// A hash that was noted before, of any line: nothing up to that one may be missing at the end.
+    #[arg(long)]
+    head: Option<String>,
+    /// The state directory of the pipeline, of which the key signs marks: checks that nobody without it wrote lines. Can be
+    /// given more than once; TIDEGATE_STATE_KEY goes before the key in each.
+    #[arg(long, value_name = "DIRECTORY")]
+    state: Vec<PathBuf>,
+    /// The last line of the files that were archived, as verify shows it of each file: the rest must follow it.
+    #[arg(long, value_name = "NUMBER:HASH")]
+    after: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `tidegate audit show` is asked.
+#[derive(clap::Args)]
+pub(crate) struct ShowArguments {
+    /// Its first file.
+    path: PathBuf,
+    /// With what was asked and answered, opened with the key of the state.
+    #[arg(long)]
+    decrypt: bool,
+    /// The state directory of the pipeline; can be given more than once, where the key was changed. TIDEGATE_STATE_KEY
+    /// goes before the key in each.
+    #[arg(long, value_name = "DIRECTORY")]
+    state: Vec<PathBuf>,
+}
+
+fn is_hash(hash: &str) -> bool {
+    hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn keys(states: &[PathBuf]) -> Result<Vec<StateKey>, Failure> {
+    let keys = states.iter().map(|state| StateDirectory::key_of(state));
+    keys.collect::<Result<_, _>>().map_err(Failure::usage)
+}
+
+fn ciphers(keys: &[StateKey]) -> Vec<&dyn EntryCipher> {
+    keys.iter().map(|key| key as &dyn EntryCipher).collect()
+}
+
+fn after(text: &str) -> Result<AuditHead, Failure> {
+    let parts = text.split_once(':').and_then(|(number, hash)| {
+        let lines = number.parse().ok()?;
+        is_hash(hash).then(|| AuditHead {
+            lines,
+            hash: hash.to_ascii_lowercase(),
+        })
+    });
+    parts.ok_or_else(|| {
+        Failure::usage(format_args!(
+            "--after {text:?} is no line: NUMBER:HASH, as verify shows the last one of each file"
+        ))
+    })
+}
+
 /// Reads a chain from its first line to its last; exit code 1 if it is not as it was written.
-fn verify(path: &Path, head: Option<&str>, as_json: bool) -> Result<(), Failure> {
-    let is_hash = |head: &str| head.len() == 64 && head.bytes().all(|b| b.is_ascii_hexdigit());
-    if let Some(head) = head.filter(|head| !is_hash(head)) {
+fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
+    if let Some(head) = arguments.head.as_ref().filter(|head| !is_hash(head)) {
         return Err(Failure::usage(format_args!(
             "--head {head:?} is no hash: 64 hexadecimal digits, as status and verify show them"
         )));
     }
-    let head = head.map(str::to_ascii_lowercase);
-    let verified = match verify_chain(path, head.as_deref()) {
+    let head = arguments
+        .head
+        .as_ref()
+        .map(|head| head.to_ascii_lowercase());
+    let after = arguments.after.as_deref().map(after).transpose()?;
+    let keys = keys(&arguments.state)?;
+    let against = Against {
+        head: head.as_deref(),
+        after: after.as_ref(),
+        keys: &ciphers(&keys),
+    };
+    let verified = match verify_chain(&arguments.path, &against) {
         Ok(verified) => verified,
-        Err(AuditFlaw::Read { path, source }) => {
-            return Err(Failure::usage(format_args!(
-                "cannot read {}: {source}",
-                path.display()
-            )));
+        Err(AuditFlaw::Files(unread @ FilesFlaw::Read { .. })) => {
+            return Err(Failure::usage(unread));
         }
         Err(flaw) => {
-            if as_json {
+            if arguments.json {
                 print_json(&json!({"whole": false, "why": flaw.to_string()}).to_string())?;
             }
             return Err(Failure::Run(flaw.into()));
         }
     };
-    if as_json {
-        let report = json!({
-            "whole": true, "lines": verified.head.lines, "head": verified.head.hash, "files": verified.files,
-        });
-        return print_json(&report.to_string());
+    let signed = !keys.is_empty();
+    match arguments.json {
+        true => print_json(&as_json(&verified, signed).to_string()),
+        false => print(&as_text(&verified, signed)),
     }
+}
+
+fn as_json(verified: &Verified, signed: bool) -> Value {
+    let files = verified
+        .files
+        .iter()
+        .map(|(path, last)| json!({"path": path, "lines": last.lines, "head": last.hash}));
+    let OpenEnd { lines, bytes } = verified.open;
+    json!({
+        "whole": true, "lines": verified.head.lines, "entries": verified.entries, "head": verified.head.hash,
+        "signed": signed, "files": files.collect::<Vec<_>>(), "open": {"lines": lines, "bytes": bytes},
+    })
+}
+
+fn as_text(verified: &Verified, signed: bool) -> String {
     let files = match verified.files.len() {
         1 => "1 file".to_owned(),
         number => format!("{number} files"),
     };
-    print(&format!(
-        "OK: {} lines in {files}, head {}\n",
-        verified.head.lines, verified.head.hash
-    ))
+    let (head, entries) = (&verified.head, verified.entries);
+    let mut text = format!(
+        "OK: {} lines ({entries} entries) in {files}, head {}\n",
+        head.lines, head.hash
+    );
+    if let [_, _, ..] = &verified.files[..] {
+        for (path, last) in &verified.files {
+            text += &format!(
+                "  {} ends with {}:{}\n",
+                path.display(),
+                last.lines,
+                last.hash
+            );
+        }
+    }
+    if verified.open != OpenEnd::default() {
+        let OpenEnd { lines, bytes } = verified.open;
+        text += &format!(
+            "behind it {lines} lines and {bytes} bytes that no mark closes: a run writes them, or was cut short\n"
+        );
+    }
+    text += match signed {
+        true => "every mark is signed with the key\n",
+        false => "without --state it is not known whether somebody without the key wrote lines\n",
+    };
+    text
 }
 
-/// Prints the lines; with the content opened where a state directory has the key.
-fn show(path: &Path, decrypt: bool, state: Option<&Path>) -> Result<(), Failure> {
-    let key = match (decrypt, state) {
-        (false, _) => None,
-        (true, Some(state)) => Some(StateDirectory::key_of(state).map_err(Failure::usage)?),
-        (true, None) => {
-            return Err(Failure::usage(
-                "--decrypt needs the state directory of the pipeline: --state DIRECTORY",
-            ));
-        }
+/// Prints the lines; with the content opened where a state directory has the key. Exit code 1 if one could not be opened.
+fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+    if arguments.decrypt && arguments.state.is_empty() {
+        return Err(Failure::usage(
+            "--decrypt needs the state directory of the pipeline: --state DIRECTORY",
+        ));
+    }
+    let keys = match arguments.decrypt {
+        true => keys(&arguments.state)?,
+        false => Vec::new(),
     };
-    let mut any = false;
-    for path in files(path) {
-        let file = match std::fs::File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && any => break,
-            Err(error) => {
-                return Err(Failure::usage(format_args!(
-                    "cannot read {}: {error}",
-                    path.display()
-                )));
-            }
-        };
-        any = true;
-        show_file(BufReader::new(file), &path, |line| match &key {
-            None => line,
-            Some(key) => {
-                let content = opened(&line, key);
-                with_content(line, content)
+    let keys = arguments.decrypt.then(|| ciphers(&keys));
+    let mut unopened = 0_u64;
+    for path in files(&arguments.path).map_err(Failure::usage)? {
+        let file = std::fs::File::open(&path).map_err(|error| {
+            Failure::usage(format_args!("cannot read {}: {error}", path.display()))
+        })?;
+        show_file(BufReader::new(file), &path, |line| {
+            let Some(keys) = &keys else {
+                return line;
+            };
+            match opened(&line, keys) {
+                Ok(content) => with_content(line, content),
+                Err(why) => {
+                    unopened += 1;
+                    let number = line.get("number").unwrap_or(&Value::Null);
+                    tell(format_args!("line {number} cannot be opened: {why}\n"));
+                    line
+                }
             }
         })?;
     }
-    Ok(())
+    match unopened {
+        0 => Ok(()),
+        number => Err(Failure::Run(anyhow::anyhow!(
+            "{number} lines could not be opened"
+        ))),
+    }
 }
 
 fn show_file(
     mut lines: BufReader<std::fs::File>,
     path: &Path,
-    with: impl Fn(Value) -> Value,
+    mut with: impl FnMut(Value) -> Value,
 ) -> Result<(), Failure> {
     let mut line = Vec::new();
     loop {
@@ -147,12 +239,17 @@ fn show_file(
         if read.with_context(|| format!("cannot read {}", path.display()))? == 0 {
             return Ok(());
         }
-        let value: Value = serde_json::from_slice(&line).with_context(|| {
-            format!(
-                "{} has a line that is no JSON: see tidegate audit verify",
-                path.display()
-            )
-        })?;
+        let value: Value = match serde_json::from_slice(&line) {
+            Ok(value) => value,
+            // The last one, of a run that is writing it.
+            Err(_) if !line.ends_with(b"\n") => return Ok(()),
+            Err(error) => {
+                return Err(Failure::Run(anyhow::Error::new(error).context(format!(
+                    "{} has a line that is no JSON: see tidegate audit verify",
+                    path.display()
+                ))));
+            }
+        };
         print_json(&with(value).to_string())?;
     }
 }

@@ -156,6 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let supervised = Supervised::begin(starting.clone(), StartingHost::has_started)?;
     let (log, recovered) = replayed(log).map_err(of_state)?;
     starting.restored(Counts::recovered(&recovered));
+    let mut audit = wire::audit(&pipeline, &layer, &state, &recovered)?;
     let committed = wire::letters::committed(&pipeline, &recovered);
     let log: Arc<dyn CommitLog> = Arc::new(log);
     let log: Arc<dyn CommitLog> = Arc::new(Shown::new(log, committed.clone()));
@@ -209,7 +210,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     )?;
     // The stages have them: what is left in them goes out when these end.
     drop(feeds);
-    let audit = wire::audit(&pipeline, &layer, &state, &recovered)?;
     let ground = wire::Ground {
         recovered: &recovered,
         layer: &layer,
@@ -237,7 +237,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             bound,
             gateway,
             (&served, &topology),
-            collectors.tracer(),
+            (
+                collectors.tracer(),
+                audit.as_ref().map(|audit| audit.door()),
+            ),
         )?),
         _ => None,
     };
@@ -259,6 +262,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         cut: recovered.cut,
     }
     .emit();
+    let written = std::fs::read(&arguments.pipeline)
+        .with_context(|| format!("cannot read {}", arguments.pipeline.display()))?;
+    let digest = tidegate_operator::digest(&written);
+    wire::begin_audit(
+        &pipeline,
+        &digest,
+        audit.as_mut(),
+        (log.as_ref(), &recovered),
+    )?;
     let run = Run::start(topology, parts, log, recovered, meters.clone())?;
     stopping.runs(run.controls(), serving.clone());
     if let Some(serving) = &serving {

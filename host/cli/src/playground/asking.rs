@@ -10,7 +10,7 @@ use tidegate_contract::{
     Prompt, Reply, Request, RequestId, Role,
 };
 use tidegate_control::{Hearer, ModelAnswer, ModelQuestion, PlaygroundRefused};
-use tidegate_flow::AuditLine;
+use tidegate_flow::{AuditLine, LineContent};
 
 use super::lent::Loans;
 use super::{Playground, count, ports};
@@ -190,7 +190,7 @@ impl Playground {
             return Ok(());
         }
         let mut facts = json!({
-            "caller": null, "trace": null, "stage": null, "operators": [], "handlers": [], "model": model, "attempt": 0,
+            "caller": null, "trace": null, "operators": [], "handlers": [], "model": model,
             "seed": question.seed,
             "parameters": {"max_tokens": question.max_tokens, "temperature": question.temperature},
         });
@@ -227,8 +227,10 @@ impl Playground {
         }
         let line = AuditLine {
             record: format!("playground/model/{}/{number}", super::now_micros()),
+            stage: String::new(),
+            attempt: 0,
             facts: facts.to_string(),
-            content: content.to_string(),
+            content: Some(LineContent(content.to_string())),
         };
         self.controls.audit(&line, ports::AUDIT)
     }

@@ -9,7 +9,7 @@ use tidegate_contract::{
     SinkPosition, Source, SourceError, SourceEvent, TaskId, TaskImage,
 };
 use tidegate_control::TryRecord;
-use tidegate_flow::{AuditLine, Controls};
+use tidegate_flow::{AuditLine, Controls, LineContent};
 use tidegate_record::{BatchBuilder, RecordId};
 
 use super::now_micros;
@@ -180,15 +180,34 @@ pub(super) struct Forwarded {
 
 impl AuditLog for Forwarded {
     fn write(&mut self, audited: &Audited<'_>) -> Result<(), SinkError> {
-        let line = AuditLine {
-            record: format!("playground/{}", audited.record),
-            facts: audited.facts.to_owned(),
-            content: audited.content.to_owned(),
-        };
-        let written = self.controls.audit(&line, AUDIT);
-        written.map_err(|why| SinkError::Write {
+        let failed = |why: String| SinkError::Write {
             place: "the audit".to_owned(),
             why,
+        };
+        let content = audited.content.map(LineContent::of).transpose();
+        let line = AuditLine {
+            record: format!("playground/{}", audited.record),
+            stage: audited.stage.to_owned(),
+            attempt: audited.attempt,
+            facts: audited.facts.to_owned(),
+            content: content.map_err(|error| failed(error.to_string()))?,
+        };
+        self.controls.audit(&line, AUDIT).map_err(failed)
+    }
+
+    fn settled(&mut self, _: bool) -> Result<Option<SinkPosition>, SinkError> {
+        Ok(None)
+    }
+
+    fn logged(&mut self) {}
+
+    fn end(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        Ok(None)
+    }
+
+    fn sibling(&self) -> Box<dyn AuditLog> {
+        Box::new(Forwarded {
+            controls: self.controls.clone(),
         })
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{FileLayer, Recovered};
+use tidegate_contract::{
+    AuditLog as _, CommitLog, CommitPoint, Cut, FileLayer, Recovered, SinkPosition,
+};
 use tidegate_control::config::Pipeline;
 use tidegate_state::StateDirectory;
 use tidegate_state::audit::{AuditFile, AuditLimits};
@@ -22,6 +24,7 @@ pub(crate) fn audit(
     let limits = AuditLimits {
         file: audit.max_file,
         content: audit.max_content,
+        decided_elsewhere: pipeline.commit_point() != CommitPoint::Log,
     };
     let opened = AuditFile::recover(
         &audit.path,
@@ -31,4 +34,35 @@ pub(crate) fn audit(
         (&recovered.sinks, recovered.ended),
     )?;
     Ok(Some(opened))
+}
+
+/// The run begins: the audit says so, and the commit log where the pipeline runs without the audit that it had.
+pub(crate) fn begin(
+    pipeline: &Pipeline,
+    digest: &str,
+    audit: Option<&mut AuditFile>,
+    (log, recovered): (&dyn CommitLog, &Recovered),
+) -> Result<(), Failure> {
+    let known = &recovered.sinks;
+    let commit = |sinks: Vec<SinkPosition>| {
+        let cut = Cut {
+            sinks,
+            ..Cut::default()
+        };
+        log.commit(&cut)
+    };
+    let Some(audit) = audit else {
+        if let Some(gap) = AuditFile::without(known, recovered.cut) {
+            commit(vec![gap])?;
+        }
+        return Ok(());
+    };
+    // A crash from here on leaves a file that recovery knows how to cut: the log says that a run is under way.
+    commit(audit.position().into_iter().collect())?;
+    let gap = AuditFile::gap(known);
+    let begun = audit.begin(&pipeline.name, digest, recovered.cut, gap)?;
+    let told = gap.map(|_| AuditFile::gap_is_told());
+    commit([begun].into_iter().chain(told).collect())?;
+    audit.logged();
+    Ok(())
 }

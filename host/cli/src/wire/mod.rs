@@ -15,7 +15,7 @@ mod ports;
 mod slots;
 mod stages;
 
-pub(crate) use audit::audit;
+pub(crate) use audit::{audit, begin as begin_audit};
 pub(crate) use compiler::{CACHE_BYTES, COMPILER, compiler, user_cache};
 pub(crate) use models::{Models, load as load_models};
 pub(crate) use ports::{Ground, decoder, encoder, worker_parts};

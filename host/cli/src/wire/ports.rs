@@ -129,7 +129,12 @@ pub(crate) fn worker_parts(
             sources,
             sinks,
             dead,
-            audit: audit.map(|audit| Box::new(audit.sibling()) as Box<dyn AuditLog>),
+            audit: audit.map(|audit| {
+                Box::new(match worker {
+                    0 => audit.doorkeeper(),
+                    _ => audit.other(),
+                }) as Box<dyn AuditLog>
+            }),
             committer,
         });
     }

@@ -133,6 +133,7 @@ impl FileSink {
             sink: self.name.clone(),
             identity: self.place(),
             length,
+            head: String::new(),
         }
     }
 

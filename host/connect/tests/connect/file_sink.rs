@@ -42,6 +42,7 @@ fn position(length: u64) -> SinkPosition {
         sink: "answers".into(),
         identity: PATH.into(),
         length,
+        head: String::new(),
     }
 }
 

@@ -84,8 +84,14 @@ impl Output {
         entry: &Entry,
         outcome: Outcome<'_>,
     ) -> Result<(), FlowError> {
+        if !self.audit.is_there() {
+            return Ok(());
+        }
         let topology = self.topology.clone();
-        Ok(self.audit.ended(&topology, stage, entry, outcome)?)
+        let trace = self.traces.named(entry).map(|trace| trace.to_string());
+        Ok(self
+            .audit
+            .ended(&topology, stage, (entry, trace), outcome)?)
     }
 
     /// A model has answered a record. Returns the number by which it brings the answer to a caller.

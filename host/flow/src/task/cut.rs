@@ -1,5 +1,7 @@
 //! A task's part of a cut.
 
+use std::collections::BTreeSet;
+
 use tidegate_contract::{Moved, TaskCut, TaskId};
 
 use super::Task;
@@ -26,8 +28,9 @@ impl Task {
             done: self.stale.iter().cloned().collect(),
             ..TaskCut::default()
         };
+        self.forget_callers();
         for inbox in &mut self.inboxes {
-            let (put, done) = inbox.take_changes();
+            let (put, done) = inbox.take_changes(&self.callers);
             cut.put.extend(put);
             cut.done.extend(done);
         }
@@ -39,6 +42,18 @@ impl Task {
         self.left_in_cut = std::mem::take(&mut self.left);
         (self.cut_position, self.cut_counts) = (self.next, self.counts);
         cut
+    }
+
+    /// Forgets who asked with records of which nothing waits here.
+    fn forget_callers(&mut self) {
+        if self.callers.is_empty() {
+            return;
+        }
+        let waiting = self.waiting.iter().flat_map(Waiting::iter);
+        let offsets = waiting.map(|(_, entry)| entry.id.offset);
+        let untaken = self.inboxes.iter().flat_map(|inbox| inbox.offsets());
+        let there: BTreeSet<u64> = offsets.chain(untaken).collect();
+        self.callers.retain(|offset, _| there.contains(offset));
     }
 
     /// What the commit log is told of it where its state is in a changelog: as of its last cut.

@@ -8,7 +8,7 @@ use tidegate_record::{Batch, BatchBuilder, RecordId, RecordView};
 
 use super::operate::Answered;
 use crate::entry::EntryId;
-use crate::kept::{self, after};
+use crate::kept::{self, Callers, after};
 
 /// Batches before a stage, in the order in which they came. They are as large as the pipeline's batches, and their
 /// number is bounded: nothing is added by a stage or a source while something is here, beyond what one go of it makes.
@@ -83,7 +83,12 @@ impl Untaken {
     }
 
     /// What the next cut must say of it. What that replaces goes to `done`.
-    fn take_change(&mut self, stage: &str, done: &mut Vec<EntryKey>) -> Option<Entry> {
+    fn take_change(
+        &mut self,
+        stage: &str,
+        done: &mut Vec<EntryKey>,
+        callers: &Callers,
+    ) -> Option<Entry> {
         if std::mem::take(&mut self.changed) {
             if std::mem::take(&mut self.taken_kept) {
                 done.push(kept::key(stage, self.id, EntryPart::Taken));
@@ -91,7 +96,8 @@ impl Untaken {
             // What is kept begins with the first that is not taken.
             (self.kept, self.moved, self.gone) = (true, false, 0);
             self.not_written = self.taken;
-            return Some(kept::put_batch(stage, self.order, self.id, &self.rest()));
+            let rest = self.rest();
+            return Some(kept::put_batch(stage, self.order, self.id, &rest, callers));
         }
         if std::mem::take(&mut self.moved) {
             self.taken_kept = true;
@@ -259,10 +265,11 @@ impl Inbox {
     }
 
     /// What the next cut must say, and what is done. Afterwards it is taken to have it.
-    pub(super) fn take_changes(&mut self) -> (Vec<Entry>, Vec<EntryKey>) {
+    pub(super) fn take_changes(&mut self, callers: &Callers) -> (Vec<Entry>, Vec<EntryKey>) {
         let mut done = std::mem::take(&mut self.done);
         let batches = self.batches.iter_mut();
-        let changes = batches.filter_map(|untaken| untaken.take_change(&self.stage, &mut done));
+        let changes =
+            batches.filter_map(|untaken| untaken.take_change(&self.stage, &mut done, callers));
         (changes.collect(), done)
     }
 
@@ -305,7 +312,7 @@ mod tests {
                 first.cut_off_taken();
             }
             inbox.give_back(first);
-            inbox.take_changes()
+            inbox.take_changes(&Callers::new())
         };
         // Two are taken before the first cut, which has the other six.
         let (put, _) = step(2, false);

@@ -27,7 +27,7 @@ use tidegate_contract::{
     Answer, CommitPoint, EntryKey, Operator, OperatorVersion, Partition, Rejected, RequestId,
     TaskImage,
 };
-use tidegate_record::{ArenaFull, Batch, BatchBuilder, RecordId, RecordView};
+use tidegate_record::{ArenaFull, Batch, BatchBuilder, Origin, RecordId, RecordView};
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::RecordsRead;
 
@@ -39,7 +39,7 @@ use crate::begin::Begin;
 use crate::counts::Counts;
 use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
 use crate::error::FlowError;
-use crate::kept::{Restored, Waits};
+use crate::kept::{Callers, Restored, Waits};
 use crate::output::Output;
 use crate::topology::{OperatorStage, Order, Stage, StageKind, Target, Topology};
 use crate::waiting::{Waiting, lane};
@@ -74,6 +74,8 @@ pub(crate) struct Task {
     readers: Vec<Vec<usize>>,
     /// Whether a stage has answers that may go as soon as those after it take them.
     answers_held: Vec<bool>,
+    /// Who asked with the records that wait, by offset, where there is an audit to name them.
+    callers: Callers,
     /// What its partition is.
     identity: String,
     /// How it began; none once a cut holds.
@@ -123,6 +125,7 @@ impl Task {
         } = *begin;
         Task {
             partition,
+            callers: Callers::new(),
             identity: String::new(),
             stale: BTreeSet::new(),
             begin: Some(*begin),
@@ -182,7 +185,13 @@ impl Task {
         })?;
         let (mut entry, of_model) = match waits {
             Waits::Entry { entry, model } => (*entry, model),
-            Waits::Untaken { batch, id, taken } => {
+            Waits::Untaken {
+                batch,
+                id,
+                taken,
+                callers,
+            } => {
+                self.callers.extend(callers);
                 self.inboxes[index].restore(number, id, batch, taken);
                 return Ok(());
             }
@@ -208,6 +217,9 @@ impl Task {
             );
             (entry.lane, entry.key) = lanes;
         }
+        let caller = entry.caller.clone();
+        self.callers
+            .extend(caller.map(|caller| (entry.id.offset, caller)));
         self.waiting[index].add(number, entry);
         Ok(())
     }
@@ -462,6 +474,16 @@ impl Task {
         let waited = self.in_flight();
         if !batch.is_empty() {
             let topology = self.topology.clone();
+            if let Some(callers) = topology.callers_of(self.partition.source)
+                && output.audit.is_there()
+            {
+                // While it is known: the client may be gone when its question has ended.
+                let named = batch.view().records().filter_map(|record| {
+                    let name = callers.name(record.id().into())?;
+                    Some((record.id().offset, name))
+                });
+                self.callers.extend(named.collect::<Vec<_>>());
+            }
             let targets = &topology.sources[usize::from(self.partition.source)].targets;
             let received = output.traces.received(&batch);
             self.send(None, targets, batch, began, output)?;
@@ -510,6 +532,9 @@ impl Task {
             until: None,
             submitted: None,
             put_off: None,
+            caller: (record.id().origin == Origin::Source)
+                .then(|| self.callers.get(&record.id().offset).cloned())
+                .flatten(),
         })
     }
 }

@@ -40,6 +40,12 @@ impl Traces {
         Some(self.of(&entry.view()?)?.trace)
     }
 
+    /// The trace that a waiting record is part of, recorded here or not.
+    pub(crate) fn named(&self, entry: &Entry) -> Option<TraceId> {
+        let recorded = self.of_entry(entry);
+        recorded.or_else(|| Some(super::came_with(entry.view()?.headers())?.trace))
+    }
+
     /// A model has answered, or refused.
     pub(crate) fn answered(&self, of: &Asking<'_>) {
         let Some(record) = of.entry.view() else {

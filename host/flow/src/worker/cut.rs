@@ -208,19 +208,31 @@ impl Worker {
         };
         Ok(Some(match settled {
             Settled::Committed { number } => {
+                self.audit_settled(true)?;
                 let first = |task: &Task| task.begins();
                 self.moved(MoveState::There, first)?;
                 End::Held(self.held(number, committing))
             }
             Settled::Aborted { why, refused } => {
+                self.audit_settled(false)?;
                 self.taken_back(&why);
                 End::Aborted(refused)
             }
             Settled::Fenced { why } => {
+                self.audit_settled(false)?;
                 self.taken_back(&why);
                 End::Fenced
             }
         }))
+    }
+
+    /// The audit says what became of the lines of the cut, where the commit log does not decide that.
+    fn audit_settled(&mut self, held: bool) -> Result<(), FlowError> {
+        let audit = &mut self.output.audit;
+        let ledger = &self.shared.ledger;
+        ledger.write_files(|| Ok(audit.settled(held)?.into_iter().collect()))?;
+        audit.logged();
+        Ok(())
     }
 
     fn taken_back(&self, why: &impl ToString) {

@@ -391,7 +391,7 @@ impl Worker {
                     let _ = reply.try_send(switched);
                 }
                 Control::Audit { line, reply } => {
-                    let has = self.output.audit.add(line)?;
+                    let has = self.output.audit.add(&line)?;
                     let _ = reply.try_send(has);
                 }
             }

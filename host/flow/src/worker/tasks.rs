@@ -360,6 +360,7 @@ mod tests {
             until: None,
             submitted: None,
             put_off: None,
+            caller: None,
         }
     }
 

@@ -10,6 +10,8 @@ pub(super) struct Finished {
     pub(super) status: StatusCode,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) body: Body,
+    /// The records that it was made of, as an audit names them.
+    pub(super) records: Vec<String>,
 }
 
 /// Its body.
@@ -50,11 +52,13 @@ impl Finished {
             status,
             headers,
             body,
+            records: Vec::new(),
         })
     }
 
     /// What it takes to keep it.
     pub(super) fn size(&self) -> usize {
-        256 + self.headers.len() * 64 + self.body.bytes().len()
+        let records = self.records.iter().map(String::len).sum::<usize>();
+        256 + self.headers.len() * 64 + records + self.body.bytes().len()
     }
 }

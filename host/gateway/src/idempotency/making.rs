@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 
 use super::finished::{Body, Finished};
-use super::recording::Recording;
+use super::recording::{Recording, Records};
 use super::stored::{Begun, StoredAnswer};
 use super::{Answers, Joining};
 use crate::access::UnderWay;
@@ -46,6 +46,7 @@ pub struct Making {
     pub(super) patience: Patience,
     pub(super) left: Option<Left>,
     pub(super) condition: Condition,
+    pub(super) records: Records,
 }
 
 /// Whether an answer is kept, asked when it is whole; without one it is.
@@ -55,6 +56,11 @@ impl Making {
     /// How long those who read it wait.
     pub(crate) fn patience(&self) -> &Patience {
         &self.patience
+    }
+
+    /// Where it is noted which records it is made of.
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
     }
 
     /// The answer is kept if this is so when it is whole. The first that is told counts.
@@ -144,6 +150,10 @@ impl Ending {
     /// What is kept is durable before anyone is told the end, if the disk is quick enough for those who wait.
     async fn keep(&mut self, finished: Option<Finished>) {
         let may = self.condition.get().is_none_or(|is_so| is_so());
+        let finished = finished.map(|finished| Finished {
+            records: self.recording.records.all(),
+            ..finished
+        });
         self.finished = finished.filter(|finished| may && self.answers.is_kept(finished));
         if let (Some(journal), Some(finished)) = (&self.answers.0.journal, &self.finished) {
             let finished = StoredAnswer::Finished(finished.clone());

@@ -35,6 +35,7 @@ use self::known::{Answer, Known};
 pub(crate) use self::making::Left;
 pub use self::making::Making;
 use self::making::{Condition, Ending};
+pub(crate) use self::recording::Records;
 use self::recording::{Reader, Recording};
 pub(crate) use self::stored::Begun;
 use self::stored::{Stored, StoredAnswer};
@@ -78,6 +79,10 @@ pub struct Joining {
     /// How long this one waits.
     pub until: Instant,
 }
+
+/// Told before an answer is given that was made for somebody else: which records it was made of. Answers in its place where
+/// that cannot be.
+pub type Given = Box<dyn FnOnce(&[String]) -> Result<(), Answered> + Send>;
 
 /// An answer that is there, or will be.
 pub type Joined = Pin<Box<dyn Future<Output = Answered> + Send>>;
@@ -191,6 +196,7 @@ impl Answers {
         &self,
         joining: Joining,
         under_way: Option<UnderWay>,
+        given: Option<Given>,
         make: impl FnOnce(Making) -> F,
     ) -> Result<Joined, OtherBody>
     where
@@ -234,6 +240,7 @@ impl Answers {
                 joining,
                 patience: recording.patience.clone(),
                 left: left.clone(),
+                records: recording.records.clone(),
             };
             let ending = Ending {
                 answers: self.clone(),
@@ -250,8 +257,15 @@ impl Answers {
         }
         let mark = self.0.options.mark.clone();
         Ok(Box::pin(async move {
+            let records = reader.records();
             let mut answered = reader.answered().await;
             if !is_fresh {
+                if let Some(given) = given
+                    && answered.status.is_success()
+                    && let Err(instead) = given(&records.all())
+                {
+                    return instead;
+                }
                 // Said to another, at another time.
                 answered.headers.retain(|(name, _)| !is_momentary(name));
                 answered

@@ -16,9 +16,30 @@ use crate::openai::error::ApiError;
 use crate::openai::late;
 use crate::requests::Patience;
 
+/// The records that an answer is made of, as an audit names them. A copy is the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records(Arc<Mutex<Vec<String>>>);
+
+impl Records {
+    fn list(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is made of this one, too.
+    pub(crate) fn note(&self, record: String) {
+        self.list().push(record);
+    }
+
+    /// Those so far.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.list().clone()
+    }
+}
+
 /// One answer.
 pub(super) struct Recording {
     state: Mutex<State>,
+    pub(super) records: Records,
     changed: watch::Sender<()>,
     /// How long those who read it wait for it.
     pub(super) patience: Patience,
@@ -42,6 +63,7 @@ impl Recording {
     fn new(patience: Patience, lasting: bool) -> Arc<Recording> {
         Arc::new(Recording {
             state: Mutex::default(),
+            records: Records::default(),
             changed: watch::Sender::new(()),
             patience,
             lasting,
@@ -51,6 +73,7 @@ impl Recording {
     /// One that has ended.
     pub(super) fn of(finished: Finished) -> Arc<Recording> {
         let recording = Recording::new(Patience::until(Instant::now()), true);
+        *recording.records.list() = finished.records;
         {
             let mut state = recording.state();
             state.head = Some((finished.status, finished.headers));
@@ -114,6 +137,14 @@ impl Recording {
 
     /// What has ended in order.
     pub(super) fn kept(&self) -> Option<Finished> {
+        let kept = self.ended()?;
+        Some(Finished {
+            records: self.records.all(),
+            ..kept
+        })
+    }
+
+    fn ended(&self) -> Option<Finished> {
         let state = self.state();
         match &state.whole {
             Some((Body::MEDIA_TYPE, bytes)) => {
@@ -185,6 +216,11 @@ impl Reader {
     async fn is_late(&self) {
         sleep_until(self.until).await;
         self.recording.patience.exceeds(self.until).await;
+    }
+
+    /// What it is made of. Known when its head is.
+    pub(super) fn records(&self) -> Records {
+        self.recording.records.clone()
     }
 
     /// The answer, once its head is known.

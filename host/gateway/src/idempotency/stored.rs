@@ -62,6 +62,8 @@ enum What {
         status: u16,
         headers: Vec<(String, String)>,
         stream: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        records: Vec<String>,
     },
 }
 
@@ -79,6 +81,7 @@ impl Stored {
                     status: finished.status.as_u16(),
                     headers: headers.collect(),
                     stream: matches!(finished.body, Body::Stream(_)),
+                    records: finished.records.clone(),
                 };
                 (what, finished.body.bytes())
             }
@@ -108,6 +111,7 @@ impl Stored {
                 status,
                 headers,
                 stream,
+                records,
             } => {
                 let headers = headers.into_iter().map(|(name, value)| {
                     let name = HeaderName::try_from(name).ok()?;
@@ -121,6 +125,7 @@ impl Stored {
                         true => Body::Stream(body),
                         false => Body::Whole(body),
                     },
+                    records,
                 })
             }
         };
@@ -145,6 +150,7 @@ mod tests {
                 HeaderValue::from_static("no-cache"),
             )],
             body,
+            records: vec!["chat/0/7/0".into()],
         };
         let begun = Begun {
             route: "chat".into(),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
-use tidegate_contract::{Blame, ModelError};
+use tidegate_contract::{Blame, DoorShut, ModelError};
 
 use crate::access::Exceeded;
 use crate::exchange::{Answered, CLIENT_GONE, Content};
@@ -132,6 +132,16 @@ impl ApiError {
             message: message.to_owned(),
             ..ApiError::deadline()
         }
+    }
+
+    /// What has no line in the audit is not given.
+    pub(crate) fn unaudited(why: &DoorShut) -> ApiError {
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "server_error",
+            "audit_behind",
+            format!("The audit takes no line: {why}"),
+        )
     }
 
     /// Nobody is there to read it.

@@ -8,6 +8,7 @@ pub mod admission;
 mod answer;
 mod aside;
 mod asking;
+mod audited;
 mod chat;
 mod completions;
 mod conversation;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
+use tidegate_contract::AuditDoor;
 use tokio::time::Instant;
 
 use admission::Admission;
@@ -49,7 +51,7 @@ use route::{Endpoint, ModelEntry, Route};
 use crate::access::Who;
 use crate::exchange::{Answered, Asked, Gone};
 use crate::idempotency::key::Digest;
-use crate::idempotency::{Answers, Joining, Making, header};
+use crate::idempotency::{Answers, Joining, Making, Records, header};
 use crate::requests::{Patience, Requests, Spending};
 
 /// How long a long body waits until it is read.
@@ -82,6 +84,8 @@ pub struct Options {
     pub shared: Option<Shared>,
     /// What was done under load.
     pub shed: Shed,
+    /// Where it is written who was given the answer to another's question, if it is.
+    pub audit: Option<Arc<dyn AuditDoor>>,
 }
 
 /// Answers that equal requests share, where the same answer comes each time: greedy ones, and those with a seed.
@@ -114,6 +118,7 @@ struct Inner {
     repeated: Option<Answers>,
     shared: Option<Shared>,
     shed: Shed,
+    audit: Option<Arc<dyn AuditDoor>>,
 }
 
 impl OpenAi {
@@ -136,6 +141,7 @@ impl OpenAi {
             repeated: options.repeated,
             shared: options.shared,
             shed: options.shed,
+            audit: options.audit,
         }))
     }
 
@@ -235,6 +241,7 @@ impl OpenAi {
             form,
             route,
             making: None,
+            made_of: None,
         };
         let (Some(key), Some(repeated)) = (key, &self.0.repeated) else {
             return Ok(question.answer(asked).await);
@@ -256,7 +263,8 @@ impl OpenAi {
             until,
         };
         let under_way = asked.under_way.take();
-        let joined = repeated.join(joining, under_way, move |making| async move {
+        let given = self.given(&asked, "idempotency-key");
+        let joined = repeated.join(joining, under_way, given, move |making| async move {
             question.made_by(making);
             question.answer(asked).await
         });
@@ -290,6 +298,8 @@ struct Ready {
     gone: Option<Gone>,
     /// Of an answer that several may read.
     making: Option<Making>,
+    /// Where it is noted which records that is made of.
+    made_of: Option<Records>,
 }
 
 impl Ready {
@@ -297,6 +307,7 @@ impl Ready {
     fn made_by(&mut self, making: Making) {
         self.gone = None;
         self.patience = making.patience().clone();
+        self.made_of = Some(making.records().clone());
         self.making = Some(making);
     }
 
@@ -338,10 +349,11 @@ impl Ready {
                 };
                 let route = self.route.clone();
                 let present = present.to_owned();
+                let given = self.openai.given(&asked, "cache");
                 // Each who reads it is under way for itself.
                 let joined = shared
                     .answers
-                    .join(joining, None, move |making| async move {
+                    .join(joining, None, given, move |making| async move {
                         making.keep_if(move || (route.present)() == present);
                         self.made_by(making);
                         match self.go(asked, &prompts, values) {
@@ -433,6 +445,7 @@ impl Ready {
             served: self.served,
             shed: inner.shed.clone(),
             resumed: None,
+            made_of: self.made_of,
             records: Vec::new(),
             class: route.class,
             patience: self.patience,

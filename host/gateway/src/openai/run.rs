@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
-use tidegate_contract::Terms;
+use tidegate_contract::{CallerId, Terms};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
@@ -17,7 +17,7 @@ use super::framing::Framing;
 use super::load::{Served, Shed};
 use super::route::Route;
 use crate::exchange::{Answered, Content, Gone, Part};
-use crate::idempotency::{Begun, Making};
+use crate::idempotency::{Begun, Making, Records};
 use crate::requests::{Heard, NewRecord, OwnedPiece, Patience, Requests, Spending, Waiting};
 use crate::traced::Trace;
 
@@ -55,6 +55,8 @@ pub(crate) struct Job {
     pub(crate) prompt: &'static str,
     /// Who is told of which record an answer is made, if it is one.
     pub(crate) begun: Option<(Making, Begun)>,
+    /// Where it is noted which records it is made of, where others may read the answer.
+    pub(crate) made_of: Option<Records>,
     /// The trace of whoever asked first.
     pub(crate) trace: Option<Trace>,
 }
@@ -115,6 +117,7 @@ struct Running {
     pieces: Option<usize>,
     spending: Arc<Spending>,
     prompt: &'static str,
+    made_of: Option<Records>,
     trace: Option<Trace>,
 }
 
@@ -154,8 +157,12 @@ impl Running {
             pieces: job.pieces,
             spending: job.spending,
             prompt: job.prompt,
+            made_of: job.made_of,
             trace: job.trace,
         };
+        if let Some(resumed) = running.waiting.callers().next() {
+            running.is_made_of(resumed);
+        }
         // Of several records some may be done when the others are not: those are asked anew together.
         let begun = job.begun.filter(|_| running.answers.len() == 1);
         if let Some((making, _)) = &begun {
@@ -227,9 +234,19 @@ impl Running {
                 class: self.class,
             };
             let asked = self.waiting.ask(tag, record, terms, self.pieces);
-            asked.map_err(|refused| ApiError::refused(&refused))?;
+            let record = asked.map_err(|refused| ApiError::refused(&refused))?;
+            self.is_made_of(record);
         }
         Ok(())
+    }
+
+    fn is_made_of(&self, record: CallerId) {
+        if let Some(made_of) = &self.made_of {
+            let CallerId {
+                partition, offset, ..
+            } = record;
+            made_of.note(format!("{}/{partition}/{offset}/0", self.route.name));
+        }
     }
 
     fn is_done(&self) -> bool {

@@ -20,7 +20,14 @@ impl Callers for Requests {
     }
 
     fn name(&self, caller: CallerId) -> Option<Arc<str>> {
-        let name = self.caller(caller)?.ways.spending.name();
+        let name = match self.caller(caller) {
+            Some(caller) => caller.ways.spending.name(),
+            None => {
+                let gone = lock(&self.0.gone);
+                let mut gone = gone.iter();
+                gone.find(|(id, _)| *id == caller)?.1.clone()
+            }
+        };
         Some(name).filter(|name| !name.is_empty())
     }
 
@@ -85,7 +92,8 @@ impl Callers for Requests {
     }
 
     fn take_gone(&self) -> Vec<CallerId> {
-        std::mem::take(&mut *lock(&self.0.gone))
+        let gone = std::mem::take(&mut *lock(&self.0.gone));
+        gone.into_iter().map(|(id, _)| id).collect()
     }
 
     fn left(&self, source: u16, left: &[(CallerId, usize)]) -> Vec<CallerId> {

@@ -70,7 +70,8 @@ pub struct Requests(Arc<Inner>);
 struct Inner {
     options: Options,
     callers: Mutex<HashMap<CallerId, Arc<Caller>>>,
-    gone: Mutex<Vec<CallerId>>,
+    /// Those that went since the pipeline last asked, and the names of their keys: their records may just be read.
+    gone: Mutex<Vec<(CallerId, Arc<str>)>>,
     /// Of an earlier life. Its lock is taken before that of the callers.
     left: Mutex<Left>,
     /// Told when the pipeline has begun with a source.

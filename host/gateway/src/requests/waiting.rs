@@ -94,6 +94,7 @@ impl Waiting {
     }
 
     /// Asks with one more record, `tag` being its number in the request. Pieces are heard where a most of them is given.
+    /// Returns which record of the pipeline it is.
     ///
     /// # Errors
     /// The pipeline ends.
@@ -103,7 +104,7 @@ impl Waiting {
         record: NewRecord,
         terms: Terms,
         pieces: Option<usize>,
-    ) -> Result<(), Refused> {
+    ) -> Result<CallerId, Refused> {
         let id = CallerId {
             source: self.source,
             partition: 0,
@@ -130,7 +131,7 @@ impl Waiting {
             return Err(refused);
         }
         self.open.push((tag, id));
-        Ok(())
+        Ok(id)
     }
 
     /// Waits for a record that is in the pipeline already, in so many pieces. It is the first of the request.
@@ -222,8 +223,10 @@ impl Drop for Waiting {
         for (_, id) in self.open.drain(..) {
             // One that was not read is known to nobody.
             let read = self.queue.remove(id).is_none();
+            // Under one lock, so that its name is always known.
+            let mut gone = lock(&self.requests.0.gone);
             if self.requests.forget(id) && read {
-                lock(&self.requests.0.gone).push(id);
+                gone.push((id, self.spending.name()));
             }
         }
     }

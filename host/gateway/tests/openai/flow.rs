@@ -194,6 +194,7 @@ impl Gateway {
             repeated: None,
             shared: None,
             shed: Shed::default(),
+            audit: None,
         };
         change(&mut options);
         let requests = options.requests.clone();

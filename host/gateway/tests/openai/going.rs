@@ -84,7 +84,7 @@ fn ask(waiting: &mut Waiting, tag: usize) -> Result<(), Refused> {
         value: b"{}".to_vec(),
         ..NewRecord::default()
     };
-    waiting.ask(tag, record, terms(), None)
+    waiting.ask(tag, record, terms(), None).map(drop)
 }
 
 fn uncounted() -> Arc<Spending> {

@@ -42,7 +42,9 @@ async fn answered(answers: &Answers, number: u32) {
             bytes: format!("answer {number}").into(),
         },
     };
-    let joined = answers.join(joining, None, |_| async { made }).unwrap();
+    let joined = answers
+        .join(joining, None, None, |_| async { made })
+        .unwrap();
     let said = timeout(PATIENCE, joined).await.unwrap();
     assert_eq!(whole(said), format!("answer {number}"));
 }

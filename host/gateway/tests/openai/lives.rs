@@ -323,7 +323,9 @@ async fn a_disk_that_hangs_holds_no_answer_up() {
             headers: Vec::new(),
             content,
         };
-        answers.join(joining, None, |_| async { answered }).unwrap()
+        answers
+            .join(joining, None, None, |_| async { answered })
+            .unwrap()
     };
     let mut number = 0;
     let mut waits = async |stream, patience| {

@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{
-    AppendFile, AuditLog, Audited, EntryCipher, FileLayer, InUse, SinkError, SinkPosition,
+    AppendFile, AuditDoor, AuditLog, Audited, EntryCipher, FileLayer, SinkError, SinkPosition,
 };
 
-use super::chain::{AuditHead, link, members};
-use super::verify::numbered;
+use super::chain::AuditHead;
+use super::door::Door;
+use super::files::numbered;
+use super::line::members;
+use super::mark::Mark;
 
 /// What the log's place is called in cuts: no sink can be called so.
-const NAME: &str = "audit log";
+pub(super) const NAME: &str = "audit log";
 
 /// How much is kept where.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +26,8 @@ pub struct AuditLimits {
     pub file: u64,
     /// Most bytes of what was asked and answered in one line; of more only a hash is kept.
     pub content: usize,
+    /// Whether cuts are decided elsewhere than in the commit log, so that the chain has to say what became of them.
+    pub decided_elsewhere: bool,
 }
 
 /// The audit log, as one worker has it. Workers share the files and the chain.
@@ -33,11 +38,21 @@ pub struct AuditFile {
     limits: AuditLimits,
     /// The rest of each line, in order: its place in the chain is known when it is written.
     pending: Vec<String>,
+    /// Lines of which somebody was told already.
+    told: Vec<String>,
     bytes: usize,
+    /// The mark of the last flush, if its cut is not decided.
+    undecided: Option<u64>,
+    /// Where the chain ended after the last flush.
+    flushed: AuditHead,
+    /// Whether what comes in at the door goes out with the cuts of this worker.
+    keeps_door: bool,
+    door: Arc<Door>,
     open: Arc<Mutex<Open>>,
 }
 
-struct Open {
+/// What all workers share.
+pub(super) struct Open {
     /// Nobody else has it while it is open here.
     file: Box<dyn AppendFile>,
     /// Its number, counted from 1.
@@ -45,121 +60,94 @@ struct Open {
     /// Length at the last flush that held.
     length: u64,
     head: AuditHead,
+    /// The head that the commit log has.
+    logged: AuditHead,
     /// A write failed: what of it is on the disk is not known.
     failed: bool,
 }
 
+impl Open {
+    pub(super) fn new(
+        file: Box<dyn AppendFile>,
+        number: u64,
+        length: u64,
+        head: AuditHead,
+    ) -> Open {
+        Open {
+            file,
+            number,
+            length,
+            logged: head.clone(),
+            head,
+            failed: false,
+        }
+    }
+
+    /// Whether what is on the disk is known; else the number of the file.
+    fn is_well(&self) -> Result<(), u64> {
+        match self.failed {
+            true => Err(self.number),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What is chained at once: lines, and the mark that closes them.
+type Part<'a> = (Vec<String>, Mark<'a>);
+
 impl AuditFile {
-    /// Opens the log whose first file this is, and takes away what lies beyond the last cut. `known` are the positions
-    /// that the commit log has, and `ended` is whether the last run ended in order: what its files have beyond its last
-    /// cut is then somebody else's, and refused.
-    pub fn recover(
+    pub(super) fn new(
         first: &Path,
         layer: Arc<dyn FileLayer>,
         cipher: Arc<dyn EntryCipher>,
         limits: AuditLimits,
-        (known, ended): (&[SinkPosition], bool),
-    ) -> Result<AuditFile, SinkError> {
-        let fail = |path: &Path, why: String| SinkError::Recover {
-            place: path.display().to_string(),
-            why,
-        };
-        let own = known.iter().filter(|known| known.sink == NAME);
-        let last = own.clone().next_back();
-        let position = own
-            .filter_map(|known| Some((number_of(first, &known.identity)?, known.length)))
-            .next_back();
-        if let Some(last) = last.filter(|last| number_of(first, &last.identity).is_none())
-            && !ended
-        {
-            let why = format!(
-                "the audit went to {} until now, when the last run was cut short; bring that back as the path and let a run \
-                 end before you change it",
-                last.identity
-            );
-            return Err(fail(first, why));
-        }
-        let (number, length) = position.unwrap_or((1, 0));
-        let path = numbered(first, number);
-        let mut file = open(layer.as_ref(), &path)?;
-        let io = |error: io::Error| fail(&path, error.to_string());
-        let found = file.length().map_err(io)?;
-        if found < length {
-            let why = format!(
-                "it has {found} bytes but the last cut left {length}: lines were lost or taken away"
-            );
-            return Err(fail(&path, why));
-        }
-        if found > length && (position.is_none() || ended) {
-            let why = format!(
-                "it has {found} bytes and the last cut left {length}: something else wrote to it; name a new or empty file, \
-                 or take that away"
-            );
-            return Err(fail(&path, why));
-        }
-        if found > length {
-            file.truncate(length).map_err(io)?;
-        }
-        // One that was begun and not committed.
-        let next = numbered(first, number + 1);
-        let begun = layer
-            .length(&next)
-            .map_err(|error| fail(&next, error.to_string()))?;
-        if let Some(bytes @ 1..) = begun {
-            if ended || position.is_none() {
-                let why = format!("it has {bytes} bytes that no cut knows of; take it away");
-                return Err(fail(&next, why));
-            }
-            let truncated = open(layer.as_ref(), &next)?.truncate(0);
-            truncated.map_err(|error| fail(&next, error.to_string()))?;
-        }
-        let head = match (length, number) {
-            (1.., _) => Some((file.read().map_err(io)?, path.clone())),
-            (0, 2..) => {
-                let before = numbered(first, number - 1);
-                let bytes = layer.read(&before);
-                let bytes = bytes.map_err(|error| fail(&before, error.to_string()))?;
-                Some((bytes.unwrap_or_default(), before))
-            }
-            _ => None,
-        };
-        let head = match head {
-            None => AuditHead::default(),
-            Some((bytes, path)) => head_of(&bytes).ok_or_else(|| {
-                fail(
-                    &path,
-                    "its last line is altered: see tidegate audit verify".into(),
-                )
-            })?,
-        };
-        Ok(AuditFile {
+        open: Open,
+    ) -> AuditFile {
+        AuditFile {
             first: first.to_owned(),
             layer,
-            cipher,
             limits,
             pending: Vec::new(),
+            told: Vec::new(),
             bytes: 0,
-            open: Arc::new(Mutex::new(Open {
-                file,
-                number,
-                length,
-                head,
-                failed: false,
-            })),
-        })
+            undecided: None,
+            flushed: open.head.clone(),
+            keeps_door: true,
+            door: Arc::new(Door::new(Arc::clone(&cipher), limits.content)),
+            cipher,
+            open: Arc::new(Mutex::new(open)),
+        }
     }
 
-    /// The same log for another worker.
-    pub fn sibling(&self) -> AuditFile {
+    /// The same log for another worker, or for one who looks on.
+    pub fn other(&self) -> AuditFile {
         AuditFile {
             first: self.first.clone(),
             layer: Arc::clone(&self.layer),
             cipher: Arc::clone(&self.cipher),
             limits: self.limits,
             pending: Vec::new(),
+            told: Vec::new(),
             bytes: 0,
+            undecided: None,
+            flushed: self.head(),
+            keeps_door: false,
+            door: Arc::clone(&self.door),
             open: Arc::clone(&self.open),
         }
+    }
+
+    /// The same log for the worker whose cuts take out what comes in at the door.
+    pub fn doorkeeper(&self) -> AuditFile {
+        AuditFile {
+            keeps_door: true,
+            ..self.other()
+        }
+    }
+
+    /// Where lines come in beside those of workers.
+    pub fn door(&self) -> Arc<dyn AuditDoor> {
+        Arc::clone(&self.door) as Arc<dyn AuditDoor>
     }
 
     /// Its first file.
@@ -167,9 +155,28 @@ impl AuditFile {
         &self.first
     }
 
-    /// The last line that is on the disk.
+    /// The last line that the commit log has: no crash takes it away.
     pub fn head(&self) -> AuditHead {
-        self.lock().head.clone()
+        self.lock().logged.clone()
+    }
+
+    /// A run of this pipeline, whose file has this digest, begins after a cut of the commit log; and after another one it
+    /// ran without its audit. Returns where the file now ends.
+    pub fn begin(
+        &mut self,
+        pipeline: &str,
+        digest: &str,
+        cut: u64,
+        gap: Option<u64>,
+    ) -> Result<SinkPosition, SinkError> {
+        let gap = gap.map(|from| (Vec::new(), Mark::Gap { from, to: cut }));
+        let begin = Mark::Begin {
+            pipeline,
+            digest,
+            cut,
+        };
+        let parts = gap.into_iter().chain([(Vec::new(), begin)]);
+        self.chain(parts.collect())
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -181,6 +188,10 @@ impl AuditFile {
             sink: NAME.to_owned(),
             identity: numbered(&self.first, open.number).display().to_string(),
             length: open.length,
+            head: match open.head.lines {
+                0 => String::new(),
+                _ => open.head.hash.clone(),
+            },
         }
     }
 
@@ -203,7 +214,7 @@ impl AuditFile {
         Ok(())
     }
 
-    fn append(&self, open: &mut Open) -> io::Result<()> {
+    fn append(&self, open: &mut Open, parts: &[Part<'_>]) -> io::Result<()> {
         let found = open.file.length()?;
         if found != open.length {
             return Err(io::Error::other(format!(
@@ -212,15 +223,40 @@ impl AuditFile {
             )));
         }
         self.turn(open)?;
-        let (mut head, mut lines) = (open.head.clone(), Vec::new());
-        for members in &self.pending {
-            head.chain(members, &mut lines);
+        let (mut head, mut bytes) = (open.head.clone(), Vec::new());
+        for (lines, mark) in parts {
+            for members in lines {
+                head.chain(members, &mut bytes);
+            }
+            if !mark.chain(&mut head, now(), self.cipher.as_ref(), &mut bytes) {
+                return Err(io::Error::other(
+                    "the system gives no random numbers to sign a mark with",
+                ));
+            }
         }
-        open.file.append(&lines)?;
+        open.file.append(&bytes)?;
         open.file.sync()?;
-        open.length += lines.len() as u64;
+        open.length += bytes.len() as u64;
         open.head = head;
         Ok(())
+    }
+
+    /// Chains these and makes them durable. The last of them ends with the head that is flushed then.
+    fn chain(&mut self, parts: Vec<Part<'_>>) -> Result<SinkPosition, SinkError> {
+        let shared = Arc::clone(&self.open);
+        let mut open = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        open.is_well().map_err(|number| self.failed(number))?;
+        // A panic counts as a failure too.
+        open.failed = true;
+        let appended = self.append(&mut open, &parts);
+        appended.map_err(|error| self.error(open.number, error.to_string()))?;
+        open.failed = false;
+        self.flushed = open.head.clone();
+        Ok(self.place(&open))
+    }
+
+    fn failed(&self, number: u64) -> SinkError {
+        self.error(number, "an earlier write failed".into())
     }
 
     fn error(&self, number: u64, why: String) -> SinkError {
@@ -229,94 +265,113 @@ impl AuditFile {
             why,
         }
     }
-}
 
-fn open(layer: &dyn FileLayer, path: &Path) -> Result<Box<dyn AppendFile>, SinkError> {
-    layer.open_append(path).map_err(|error| SinkError::Recover {
-        place: path.display().to_string(),
-        why: match InUse::of(&error) {
-            Some(in_use) => format!("it is {in_use}; each pipeline needs an audit of its own"),
-            None => error.to_string(),
-        },
-    })
-}
-
-/// The number of a file of the log; none if it is none of its files.
-fn number_of(first: &Path, identity: &str) -> Option<u64> {
-    let first = first.display().to_string();
-    let rest = identity.strip_prefix(first.as_str())?;
-    match rest {
-        "" => Some(1),
-        rest => {
-            let number: u64 = rest.strip_prefix('.')?.parse().ok()?;
-            (number > 1).then_some(number)
-        }
+    /// Lines that no cut takes back, and the mark behind them, if there are any.
+    fn take_told(&mut self, at_door: Vec<String>) -> Option<Part<'static>> {
+        let mut lines = at_door;
+        lines.append(&mut self.told);
+        (!lines.is_empty()).then_some((lines, Mark::Cut))
     }
 }
 
-/// What the last line of a file says, if it is whole.
-fn head_of(bytes: &[u8]) -> Option<AuditHead> {
-    let lines = bytes.strip_suffix(b"\n")?;
-    let last = lines.rsplit(|byte| *byte == b'\n').next()?;
-    let link = link(last).ok()?;
-    Some(AuditHead {
-        lines: link.number,
-        hash: link.hash,
-    })
+/// Milliseconds since the Unix epoch.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_millis() as u64
 }
 
 impl AuditLog for AuditFile {
     fn write(&mut self, audited: &Audited<'_>) -> Result<(), SinkError> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let milliseconds = since.unwrap_or_default().as_millis() as u64;
-        let made = members(
-            audited,
-            milliseconds,
-            self.cipher.as_ref(),
-            self.limits.content,
-        );
+        let cipher = self.cipher.as_ref();
+        let made = members(audited, now(), cipher, self.limits.content);
         let members = made.ok_or_else(|| {
-            self.error(
-                1,
-                "the system gives no random numbers to seal a line with".into(),
-            )
+            let why = "the system gives no random numbers to seal a line with";
+            self.error(1, why.into())
         })?;
         self.bytes += members.len();
-        self.pending.push(members);
+        match audited.told {
+            true => self.told.push(members),
+            false => self.pending.push(members),
+        }
         Ok(())
     }
 
     fn pending(&self) -> usize {
-        self.bytes
+        let at_door = match self.keeps_door {
+            true => self.door.bytes(),
+            false => 0,
+        };
+        self.bytes + at_door
     }
 
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
-        if self.pending.is_empty() {
+        self.lock()
+            .is_well()
+            .map_err(|number| self.failed(number))?;
+        let at_door = match self.keeps_door {
+            true => self.door.take_out(),
+            false => Vec::new(),
+        };
+        let mut parts: Vec<Part<'_>> = self.take_told(at_door).into_iter().collect();
+        let pending = std::mem::take(&mut self.pending);
+        let undecided = !pending.is_empty() && self.limits.decided_elsewhere;
+        match (&mut parts[..], pending.is_empty()) {
+            (_, true) => {}
+            // One cut has them all.
+            ([(lines, _)], false) if !undecided => lines.extend(pending),
+            (_, false) => parts.push((
+                pending,
+                match undecided {
+                    true => Mark::Open,
+                    false => Mark::Cut,
+                },
+            )),
+        }
+        self.bytes = 0;
+        if parts.is_empty() {
             return Ok(None);
         }
-        let shared = Arc::clone(&self.open);
-        let mut open = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.failed {
-            return Err(self.error(open.number, "an earlier write failed".into()));
-        }
-        // A panic counts as a failure too.
-        open.failed = true;
-        let appended = self.append(&mut open);
-        appended.map_err(|error| self.error(open.number, error.to_string()))?;
-        open.failed = false;
-        let place = self.place(&open);
-        drop(open);
-        self.discard();
+        let place = self.chain(parts)?;
+        self.undecided = undecided.then_some(self.flushed.lines);
         Ok(Some(place))
+    }
+
+    fn settled(&mut self, held: bool) -> Result<Option<SinkPosition>, SinkError> {
+        let Some(of) = self.undecided.take() else {
+            return Ok(None);
+        };
+        let mark = match held {
+            true => Mark::Held(of),
+            false => Mark::TakenBack(of),
+        };
+        self.chain(vec![(Vec::new(), mark)]).map(Some)
+    }
+
+    fn logged(&mut self) {
+        let mut open = self.lock();
+        if open.logged.lines < self.flushed.lines {
+            open.logged = self.flushed.clone();
+        }
     }
 
     fn discard(&mut self) {
         self.pending.clear();
-        self.bytes = 0;
+        self.bytes = self.told.iter().map(String::len).sum();
     }
 
     fn position(&self) -> Option<SinkPosition> {
         Some(self.place(&self.lock()))
+    }
+
+    fn end(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        let at_door = self.door.shut();
+        let told = self.take_told(at_door);
+        let parts = told.into_iter().chain([(Vec::new(), Mark::End)]);
+        self.chain(parts.collect()).map(Some)
+    }
+
+    fn sibling(&self) -> Box<dyn AuditLog> {
+        Box::new(self.other())
     }
 }
 

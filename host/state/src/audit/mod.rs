@@ -1,12 +1,20 @@
-//! The audit log: lines of JSON that are chained by hashes. `docs/src/reference/audit.md` has the format.
+//! The audit log: lines of JSON that are chained by hashes, and closed by marks that only whoever has the key can make.
+//! `docs/src/reference/audit.md` has the format.
 //!
 //! What this does not know: records, models, answers. A line is a JSON object that somebody else made, with a number, the
 //! hash of the line before and its own around it, and a content that is sealed.
 
 mod chain;
+mod door;
+mod files;
+mod line;
 mod log;
+mod mark;
+mod recover;
 mod verify;
 
-pub use chain::{AUDIT_START, AuditHead, opened};
+pub use chain::{AUDIT_START, AuditHead};
+pub use files::{FilesFlaw, files};
+pub use line::{NotOpened, opened};
 pub use log::{AuditFile, AuditLimits};
-pub use verify::{AuditFlaw, Verified, files, verify};
+pub use verify::{Against, AuditFlaw, OpenEnd, Verified, verify};

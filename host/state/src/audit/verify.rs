@@ -1,34 +1,66 @@
 //! Whether a chain is as it was written.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::chain::{AuditHead, Bad, link};
+use tidegate_contract::EntryCipher;
+
+use super::chain::{AuditHead, Bad, Link, link};
+use super::files::{FilesFlaw, files};
+use super::line::key_of;
+use super::mark::{is_by, mark_of};
 
 /// Most bytes of a line: a content within the largest limit that a pipeline file takes, and what stands beside it.
 const LONGEST: u64 = 64 << 20;
 
+/// What a chain is held against.
+#[derive(Clone, Copy, Default)]
+pub struct Against<'a> {
+    /// A hash that was noted once: it must be that of a line.
+    pub head: Option<&'a str>,
+    /// The line that the first file follows, where those before were archived.
+    pub after: Option<&'a AuditHead>,
+    /// Keys of which one must have signed each mark; where there are none, marks are not looked at.
+    pub keys: &'a [&'a dyn EntryCipher],
+}
+
 /// A chain that is whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Its last line.
+    /// The last mark: everything up to it is closed.
     pub head: AuditHead,
-    /// The files it is in, in order.
-    pub files: Vec<PathBuf>,
+    /// Lines among those that are no marks.
+    pub entries: u64,
+    /// The files it is in, in order, each with the last line in it.
+    pub files: Vec<(PathBuf, AuditHead)>,
+    /// What lies behind the last mark.
+    pub open: OpenEnd,
+}
+
+/// What lies behind the last mark: a run is writing it, or was cut short, or somebody without the key wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenEnd {
+    /// Whole lines.
+    pub lines: u64,
+    /// Bytes of one that has no end.
+    pub bytes: u64,
 }
 
 /// The first thing that is wrong with a chain.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuditFlaw {
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
+    /// A file cannot be read, or is missing.
+    #[error(transparent)]
+    Files(#[from] FilesFlaw),
+    /// The first file is not there, and nothing says what those that are follow.
+    #[error("{} is missing, and {} is there: where those before were archived, --after NUMBER:HASH says which line it follows", first.display(), there.display())]
+    Begin {
+        /// The first file.
+        first: PathBuf,
+        /// The first that is there.
+        there: PathBuf,
     },
     /// Something is wrong with a line.
     #[error("{}, line {line}: {why}", path.display())]
@@ -50,70 +82,120 @@ pub enum AuditFlaw {
     },
 }
 
-/// The files of a log that begins with this one: those that were begun when the one before was full have its name and a
-/// number.
-pub fn files(first: &Path) -> impl Iterator<Item = PathBuf> + '_ {
-    (1_u64..).map(|number| numbered(first, number))
-}
-
-/// The file with this number, counted from 1.
-pub(super) fn numbered(first: &Path, number: u64) -> PathBuf {
-    if number == 1 {
-        return first.to_owned();
+/// Reads a log from its first file to its last.
+pub fn verify(first: &Path, against: &Against<'_>) -> Result<Verified, AuditFlaw> {
+    let there = files(first)?;
+    if let Some(there) = there.first().filter(|there| *there != first)
+        && against.after.is_none()
+    {
+        return Err(AuditFlaw::Begin {
+            first: first.to_owned(),
+            there: there.clone(),
+        });
     }
-    let mut name = first.as_os_str().to_owned();
-    name.push(format!(".{number}"));
-    name.into()
+    let mut reading = Reading {
+        against,
+        chain: against.after.cloned().unwrap_or_default(),
+        closed: AuditHead::default(),
+        met: false,
+        entries: 0,
+        open: OpenEnd::default(),
+    };
+    reading.closed = reading.chain.clone();
+    reading.meets();
+    let mut read = Vec::new();
+    let last = there.len();
+    for (number, path) in (1..).zip(there) {
+        reading.file(&path, number == last)?;
+        read.push((path, reading.chain.clone()));
+    }
+    match against.head.filter(|_| !reading.met) {
+        Some(wanted) => Err(AuditFlaw::Head {
+            head: reading.chain,
+            wanted: wanted.to_owned(),
+        }),
+        None => Ok(Verified {
+            head: reading.closed,
+            entries: reading.entries,
+            files: read,
+            open: reading.open,
+        }),
+    }
 }
 
-/// Reads a log from its first file to its last. `head` is a hash that was noted once: it must be that of a line.
-pub fn verify(first: &Path, head: Option<&str>) -> Result<Verified, AuditFlaw> {
-    let mut chain = AuditHead::default();
-    let mut met = head.is_none_or(|head| head == chain.hash);
-    let mut read = Vec::new();
-    for path in files(first) {
-        let file = match std::fs::File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !read.is_empty() => break,
-            Err(source) => return Err(AuditFlaw::Read { path, source }),
+struct Reading<'a> {
+    against: &'a Against<'a>,
+    chain: AuditHead,
+    closed: AuditHead,
+    met: bool,
+    entries: u64,
+    open: OpenEnd,
+}
+
+impl Reading<'_> {
+    fn meets(&mut self) {
+        self.met |= self.against.head == Some(self.chain.hash.as_str());
+    }
+
+    fn file(&mut self, path: &Path, is_last: bool) -> Result<(), AuditFlaw> {
+        let read = |source| FilesFlaw::Read {
+            path: path.to_owned(),
+            source,
         };
-        let mut lines = BufReader::new(file);
-        let mut number = 0;
-        loop {
-            number += 1;
+        let mut lines = BufReader::new(std::fs::File::open(path).map_err(read)?);
+        for number in 1.. {
             let wrong = |why: String| AuditFlaw::Line {
-                path: path.clone(),
+                path: path.to_owned(),
                 line: number,
                 why,
             };
             let mut line = Vec::new();
             let taken = (&mut lines).take(LONGEST).read_until(b'\n', &mut line);
-            let taken = taken.map_err(|source| AuditFlaw::Read {
-                path: path.clone(),
-                source,
-            })?;
+            let taken = taken.map_err(read)? as u64;
             if taken == 0 {
                 break;
             }
             if line.pop() != Some(b'\n') {
-                return Err(wrong(
-                    "it has no end: it is cut, or still being written".into(),
-                ));
+                if is_last && taken < LONGEST {
+                    self.open.bytes = taken;
+                    break;
+                }
+                return Err(wrong("it has no end".into()));
             }
-            chain = next(&chain, &line).map_err(|why| wrong(why.to_string()))?;
-            met |= head == Some(chain.hash.as_str());
+            self.line(&line).map_err(|why| wrong(why.to_string()))?;
         }
-        read.push(path);
+        if !is_last && self.open.lines > 0 {
+            return Err(AuditFlaw::Line {
+                path: path.to_owned(),
+                line: 0,
+                why: "no mark closes its last lines: they were taken away, or put in".into(),
+            });
+        }
+        Ok(())
     }
-    match head.filter(|_| !met) {
-        Some(wanted) => Err(AuditFlaw::Head {
-            head: chain,
-            wanted: wanted.to_owned(),
-        }),
-        None => Ok(Verified {
-            head: chain,
-            files: read,
-        }),
+
+    fn line(&mut self, line: &[u8]) -> Result<(), Wrong> {
+        let link = next(&self.chain, line)?;
+        self.chain = AuditHead {
+            lines: link.number,
+            hash: link.hash,
+        };
+        if mark_of(&link.line).is_some() {
+            let keys = self.against.keys;
+            if !keys.is_empty() {
+                let key = key_of(&link.line, keys).map_err(|why| Wrong::Key(why.to_string()))?;
+                if !is_by(line, key) {
+                    return Err(Wrong::Forged);
+                }
+            }
+            self.entries += self.open.lines;
+            self.open.lines = 0;
+            self.closed = self.chain.clone();
+        } else {
+            self.open.lines += 1;
+        }
+        self.meets();
+        Ok(())
     }
 }
 
@@ -124,6 +206,8 @@ enum Wrong {
     Missing(u64, u64),
     Again(u64, u64),
     Follows(u64),
+    Key(String),
+    Forged,
 }
 
 impl fmt::Display for Wrong {
@@ -153,11 +237,16 @@ impl fmt::Display for Wrong {
                 "altered: line {number} of the chain follows another line than the one before it, which was replaced, or this \
                  one was put in"
             ),
+            Wrong::Key(why) => write!(f, "a mark, and {why}"),
+            Wrong::Forged => f.write_str(
+                "forged: it is a mark that was not signed with the key that it names; somebody wrote it, and maybe lines \
+                 before it, anew",
+            ),
         }
     }
 }
 
-fn next(chain: &AuditHead, line: &[u8]) -> Result<AuditHead, Wrong> {
+fn next(chain: &AuditHead, line: &[u8]) -> Result<Link, Wrong> {
     let link = link(line).map_err(|bad| match bad {
         Bad::Hash => Wrong::Altered,
         Bad::Form => Wrong::NoPlace,
@@ -172,8 +261,5 @@ fn next(chain: &AuditHead, line: &[u8]) -> Result<AuditHead, Wrong> {
     if link.before != chain.hash {
         return Err(Wrong::Follows(link.number));
     }
-    Ok(AuditHead {
-        lines: link.number,
-        hash: link.hash,
-    })
+    Ok(link)
 }

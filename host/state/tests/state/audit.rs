@@ -1,28 +1,68 @@
 //! The audit: nothing in it can be altered, taken away, doubled, moved or put in without being found.
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_contract::{AuditLog, Audited, FileLayer, SinkPosition};
-use tidegate_state::audit::{AuditFile, AuditFlaw, AuditLimits, opened, verify};
+use tidegate_contract::{
+    AuditContent, AuditLog, Audited, EntryCipher, FileLayer, SinkError, SinkPosition,
+};
+use tidegate_state::audit::{
+    Against, AuditFile, AuditFlaw, AuditLimits, NotOpened, Verified, opened, verify as verify_chain,
+};
 use tidegate_state::{Crash, Disk, MemoryDisk, StateKey};
 
-const LIMITS: AuditLimits = AuditLimits {
+pub(crate) const LIMITS: AuditLimits = AuditLimits {
     file: 1 << 20,
     content: 4 << 10,
+    decided_elsewhere: false,
 };
 /// What anybody needs to check a log, as the reference has it.
 const PYTHON: &str = include_str!("../../../../docs/src/reference/audit.md");
 const SECRET: &str = "my name is Ada Lovelace";
 
-fn key() -> StateKey {
+pub(crate) fn key() -> StateKey {
     StateKey::from_hex(&"5a".repeat(32)).unwrap()
 }
 
-fn open_in(
+/// Text that is a JSON object.
+pub(crate) struct Json(pub(crate) String);
+
+impl AuditContent for Json {
+    fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        to.write_all(self.0.as_bytes())
+    }
+}
+
+/// As somebody does who has the key and has noted this head.
+pub(crate) fn verify(path: &Path, head: Option<&str>) -> Result<Verified, AuditFlaw> {
+    let key = key();
+    verify_chain(
+        path,
+        &Against {
+            head,
+            keys: &[&key],
+            ..Against::default()
+        },
+    )
+}
+
+pub(crate) fn recover(
+    layer: &Arc<dyn FileLayer>,
+    path: &Path,
+    known: &[SinkPosition],
+) -> Result<AuditFile, SinkError> {
+    let limits = AuditLimits {
+        file: 1500,
+        ..LIMITS
+    };
+    AuditFile::recover(path, layer.clone(), Arc::new(key()), limits, (known, false))
+}
+
+pub(crate) fn open_in(
     layer: &Arc<dyn FileLayer>,
     path: &Path,
     limits: AuditLimits,
@@ -32,23 +72,26 @@ fn open_in(
     AuditFile::recover(path, layer.clone(), cipher, limits, (known, false)).unwrap()
 }
 
-fn write(log: &mut AuditFile, number: u64) {
+pub(crate) fn write(log: &mut AuditFile, number: u64) {
     let content = format!("{{\"prompt\":\"{SECRET} {number}\"}}");
     log.write(&Audited {
         record: &format!("in/0/{number}/0"),
+        stage: "answer",
+        attempt: 0,
         facts: "{\"caller\":null,\"hostile\":\"\\\",\\\"hash\\\":\\\"\\n{\"}",
-        content: &content,
+        content: Some(&Json(content)),
+        told: false,
     })
     .unwrap();
 }
 
 /// A log of so many lines in a directory, a few at a time.
-fn written(lines: u64, limits: AuditLimits) -> (tempfile::TempDir, PathBuf, String) {
+pub(crate) fn written(lines: u64, limits: AuditLimits) -> (tempfile::TempDir, PathBuf, String) {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("audit.jsonl");
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
     let mut log = open_in(&layer, &path, limits, &[]);
-    let mut other = log.sibling();
+    let mut other = log.other();
     for number in 0..lines {
         write(
             if number % 2 == 0 {
@@ -65,12 +108,14 @@ fn written(lines: u64, limits: AuditLimits) -> (tempfile::TempDir, PathBuf, Stri
     }
     log.flush().unwrap();
     other.flush().unwrap();
+    log.logged();
+    other.logged();
     let head = log.head();
-    assert_eq!((head.lines, &head), (lines, &other.head()));
+    assert_eq!(&head, &other.head());
     (place, path, head.hash)
 }
 
-fn lines(path: &Path) -> Vec<Vec<u8>> {
+pub(crate) fn lines(path: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(path).unwrap();
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     lines.map(<[u8]>::to_vec).collect()
@@ -85,7 +130,7 @@ fn flaw(path: &Path, lines: &[Vec<u8>]) -> String {
 fn a_log_of_several_workers_is_one_chain_and_nothing_private_is_in_it_in_clear() {
     let (_place, path, head) = written(20, LIMITS);
     let verified = verify(&path, Some(&head)).unwrap();
-    assert_eq!((verified.head.lines, verified.head.hash), (20, head));
+    assert_eq!((verified.entries, verified.head.hash), (20, head));
     let mut records = BTreeSet::new();
     for line in lines(&path) {
         assert!(
@@ -94,9 +139,15 @@ fn a_log_of_several_workers_is_one_chain_and_nothing_private_is_in_it_in_clear()
                 .any(|found| found == SECRET.as_bytes())
         );
         let line: Value = serde_json::from_slice(&line).unwrap();
-        let content = opened(&line, &key()).unwrap();
+        if line.get("mark").is_some() {
+            assert_eq!(opened(&line, &[]), Ok(None));
+            continue;
+        }
+        let other = StateKey::random().unwrap();
+        let content = opened(&line, &[&other, &key()]).unwrap().unwrap();
         assert!(content["prompt"].as_str().unwrap().starts_with(SECRET));
-        assert_eq!(opened(&line, &StateKey::random().unwrap()), None);
+        let key = key().fingerprint();
+        assert_eq!(opened(&line, &[&other]), Err(NotOpened::Key { key }));
         records.insert(line["record"].as_str().unwrap().to_owned());
     }
     assert_eq!(records.len(), 20);
@@ -106,12 +157,15 @@ fn a_log_of_several_workers_is_one_chain_and_nothing_private_is_in_it_in_clear()
 fn every_altered_byte_is_found_in_its_line() {
     let (_place, path, _) = written(3, LIMITS);
     let whole = lines(&path);
-    for at in 0..whole[1].len() - 1 {
-        for change in [0x01_u8, 0x20, 0x80] {
-            let mut lines = whole.clone();
-            lines[1][at] ^= change;
-            let said = flaw(&path, &lines);
-            assert!(said.contains("line 2: altered"), "byte {at}: {said}");
+    for line in [0, 1] {
+        for at in 0..whole[line].len() - 1 {
+            for change in [0x01_u8, 0x20, 0x80] {
+                let mut lines = whole.clone();
+                lines[line][at] ^= change;
+                let said = flaw(&path, &lines);
+                let named = format!("line {}: altered", line + 1);
+                assert!(said.contains(&named), "byte {at}: {said}");
+            }
         }
     }
 }
@@ -149,11 +203,11 @@ fn lines_that_are_missing_doubled_moved_or_put_in_are_named() {
         replaced.contains("line 5: altered: line 5 of the chain follows another"),
         "{replaced}"
     );
-    let cut = said(&|lines| lines[8].truncate(20));
-    assert!(cut.contains("line 9: it has no end"), "{cut}");
     // Whole lines missing at the end are only known to who has noted the head.
-    std::fs::write(&path, whole[..7].concat()).unwrap();
-    assert_eq!(verify(&path, None).unwrap().head.lines, 7);
+    let end = whole.len() - 2;
+    std::fs::write(&path, whole[..end].concat()).unwrap();
+    let verified = verify(&path, None).unwrap();
+    assert_eq!(verified.head.lines + verified.open.lines, end as u64);
     assert!(matches!(
         verify(&path, Some(&head)),
         Err(AuditFlaw::Head { .. })
@@ -181,12 +235,76 @@ fn the_chain_goes_on_over_files_and_over_lives() {
         }
     }
     let verified = verify(&path, None).unwrap();
-    assert_eq!(verified.head.lines, 24);
-    assert!(verified.files.len() > 3, "{:?}", verified.files);
-    // A file in between that is gone is found by the next one's first line.
-    std::fs::rename(&verified.files[2], &verified.files[1]).unwrap();
+    assert_eq!(verified.entries, 24);
+    let files: Vec<PathBuf> = verified.files.into_iter().map(|(path, _)| path).collect();
+    assert!(files.len() > 3, "{files:?}");
+    // One that stands in the place of another is found by its first line.
+    std::fs::rename(&files[2], &files[1]).unwrap();
+    for (later, place) in files[3..].iter().zip(&files[2..]) {
+        std::fs::rename(later, place).unwrap();
+    }
     let said = verify(&path, None).unwrap_err().to_string();
     assert!(said.contains("audit.jsonl.2, line 1: missing"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_gone_is_found_by_verify_and_by_the_next_run() {
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let limits = AuditLimits {
+        file: 1500,
+        ..LIMITS
+    };
+    let chain = || {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("audit.jsonl");
+        let mut known = Vec::new();
+        {
+            let mut log = open_in(&layer, &path, limits, &known);
+            for number in 0..16 {
+                write(&mut log, number);
+                known.extend(log.flush().unwrap());
+            }
+        }
+        let files = verify(&path, None).unwrap().files;
+        let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+        (place, path, known, files)
+    };
+    let (.., files) = chain();
+    let last = files.len() - 1;
+    assert!(last >= 3, "{files:?}");
+    for gone in 0..=last {
+        let (_place, path, known, files) = chain();
+        // Beside them lies what is none of them.
+        std::fs::write(path.with_file_name("audit.jsonl.old"), "").unwrap();
+        std::fs::write(path.with_file_name("audit.jsonl.02"), "").unwrap();
+        std::fs::remove_file(&files[gone]).unwrap();
+        let verified = verify(&path, None);
+        let cipher = Arc::new(key());
+        let run = AuditFile::recover(&path, layer.clone(), cipher, limits, (&known, false));
+        match gone {
+            // Where those before it were archived: the chain then begins after a head that is known.
+            0 => {
+                assert!(verified.is_err());
+                run.unwrap();
+            }
+            // The end is gone: the commit log knows it, and whoever has noted the head.
+            gone if gone == last => {
+                verified.unwrap();
+                let said = run.unwrap_err().to_string();
+                assert!(
+                    said.contains("missing") || said.contains("taken away"),
+                    "{said}"
+                );
+            }
+            gone => {
+                let missing = format!("audit.jsonl.{} is missing", gone + 1);
+                let said = verified.unwrap_err().to_string();
+                assert!(said.contains(&missing), "{said}");
+                let said = run.unwrap_err().to_string();
+                assert!(said.contains(&missing), "{said}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -230,20 +348,21 @@ fn what_no_cut_has_is_taken_away_and_the_chain_goes_on_from_the_last_one() {
                 let after = disk.restart(kept);
                 let layer: Arc<dyn FileLayer> = Arc::new(after.clone());
                 let mut log = open_in(&layer, path, limits, &known);
-                assert_eq!(log.head().lines, committed, "{crash:?}, {kept}");
+                assert_eq!(log.head().lines, 2 * committed, "{crash:?}, {kept}");
                 for number in committed..12 {
                     write(&mut log, number);
                     log.flush().unwrap();
                 }
                 let copy = tempfile::tempdir().unwrap();
-                for file in tidegate_state::audit::files(path).take(20) {
+                let files = (2..20).map(|number| format!("{}.{number}", path.display()));
+                for file in std::iter::once(path.to_owned()).chain(files.map(PathBuf::from)) {
                     let bytes = layer.read(&file).unwrap().unwrap_or_default();
                     if !bytes.is_empty() {
                         std::fs::write(copy.path().join(file.file_name().unwrap()), bytes).unwrap();
                     }
                 }
                 let verified = verify(&copy.path().join("audit.jsonl"), None).unwrap();
-                assert_eq!(verified.head.lines, 12, "{crash:?}, {kept}");
+                assert_eq!(verified.entries, 12, "{crash:?}, {kept}");
             }
         }
     }
@@ -277,16 +396,20 @@ fn a_content_beyond_the_limit_is_kept_as_its_length_and_a_sealed_hash() {
     let content = format!("{{\"prompt\":\"{}\"}}", "x".repeat(LIMITS.content));
     let audited = Audited {
         record: "in/0/0/0",
+        stage: "answer",
+        attempt: 0,
         facts: "{}",
-        content: &content,
+        content: Some(&Json(content.clone())),
+        told: false,
     };
     log.write(&audited).unwrap();
     log.flush().unwrap();
     let line: Value = serde_json::from_slice(&lines(&path)[0]).unwrap();
-    assert_eq!(line["content"]["too_long"], content.len());
+    let told = line["content"]["too_long"].as_u64().unwrap();
+    assert!(told as usize >= content.len() && told as usize <= content.len() * 9 / 8);
     assert_eq!(line["content"]["limit"], LIMITS.content);
     assert!(line["content"]["sealed_sha256"].is_string());
-    assert!(std::fs::metadata(&path).unwrap().len() < 1000);
+    assert!(std::fs::metadata(&path).unwrap().len() < 1500);
 }
 
 #[test]
@@ -312,9 +435,11 @@ fn ten_lines_of_python_see_the_same() {
             String::from_utf8_lossy(&output.stdout).trim().to_owned(),
         )
     };
-    assert_eq!(run(&verified.files), (true, format!("12 {head}")));
-    let mut altered = lines(&verified.files[1]);
+    let files: Vec<PathBuf> = verified.files.into_iter().map(|(path, _)| path).collect();
+    let number = verified.head.lines;
+    assert_eq!(run(&files), (true, format!("{number} {head}")));
+    let mut altered = lines(&files[1]);
     altered[0][60] ^= 1;
-    std::fs::write(&verified.files[1], altered.concat()).unwrap();
-    assert!(!run(&verified.files).0);
+    std::fs::write(&files[1], altered.concat()).unwrap();
+    assert!(!run(&files).0);
 }

@@ -26,7 +26,8 @@ fn what_was_committed_is_recovered() {
         vec![SinkPosition {
             sink: "answers".into(),
             identity: "/out/answers.jsonl".into(),
-            length: 700
+            length: 700,
+            head: String::new(),
         }]
     );
     for (partition, at) in [(0, 60), (1, 70), (2, 50)] {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod audit;
+mod audit_marks;
 mod compaction;
 mod cuts;
 mod damage;
@@ -96,6 +97,7 @@ pub(crate) fn cut(n: u64, size: usize) -> Cut {
         sink: "answers".into(),
         identity: "/out/answers.jsonl".into(),
         length: n * 100,
+        head: String::new(),
     }];
     cut
 }

@@ -13,6 +13,7 @@ fn written(files: &[(&str, &str, u64)]) -> Cut {
         sink: sink.into(),
         identity: identity.into(),
         length,
+        head: String::new(),
     };
     Cut {
         sinks: files.iter().map(position).collect(),

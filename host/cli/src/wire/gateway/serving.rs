@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_contract::AuditDoor;
 use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::Topology;
 use tidegate_gateway::endpoints::{Counted, Everything, Health};
@@ -53,7 +54,7 @@ impl Serving {
         bound: Bound,
         gateway: &Gateway,
         (models, topology): (&Models, &Topology),
-        tracer: Tracer,
+        (tracer, audit): (Tracer, Option<Arc<dyn AuditDoor>>),
     ) -> Result<Arc<Serving>, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -70,6 +71,7 @@ impl Serving {
             repeated: Some(gateway.repeated.clone()),
             shared: shared(configured)?,
             shed: shed.clone(),
+            audit,
         });
         let outputs = gateway.outputs.iter().map(|(name, log)| OutputOptions {
             name: name.clone(),

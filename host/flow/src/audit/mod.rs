@@ -1,17 +1,21 @@
 //! What the audit has of a question that has ended: who asked, what was asked, and who answered with what.
 
+mod content;
+
+use std::io::{self, Write};
+
 use serde_json::{Map, Value, json};
 use tidegate_contract::{
-    Answer, AuditLog, Audited, CallerId, CommitError, Cut, Made, Parameters, SinkError, Structure,
+    Answer, AuditContent, AuditLog, Audited, CommitError, Cut, Parameters, SinkError, SinkPosition,
+    Structure,
 };
 use tidegate_record::RecordView;
 
+use self::content::Content;
+
 use crate::asked;
 use crate::entry::{Entry, UNKNOWN_MODEL};
-use crate::topology::{Ask, ModelStage, StageKind, Topology};
-
-/// The header by which a trace goes on (W3C Trace Context).
-const TRACE: &str = "traceparent";
+use crate::topology::{ModelStage, StageKind, Topology};
 
 /// How a question ended.
 #[derive(Clone, Copy, Debug)]
@@ -29,52 +33,80 @@ pub(crate) enum Outcome<'a> {
 pub struct AuditLine {
     /// What was asked about, in the place of a record: no source can be called so.
     pub record: String,
-    /// What is nobody's secret: a JSON object, as text.
+    /// The stage that asked; empty where none did.
+    pub stage: String,
+    /// Attempts that had ended before.
+    pub attempt: u32,
+    /// What else is nobody's secret: a JSON object, as text.
     pub facts: String,
-    /// What was asked and answered: a JSON object, as text.
-    pub content: String,
+    /// What was asked and answered, if the line is to have it.
+    pub content: Option<LineContent>,
+}
+
+/// A JSON object, as text.
+#[derive(Clone, Debug)]
+pub struct LineContent(pub String);
+
+impl LineContent {
+    /// What is written of a content.
+    ///
+    /// # Errors
+    /// It cannot be written, or is no text.
+    pub fn of(content: &dyn AuditContent) -> io::Result<LineContent> {
+        let mut bytes = Vec::new();
+        content.write(&mut bytes)?;
+        let text = String::from_utf8(bytes);
+        text.map(LineContent).map_err(io::Error::other)
+    }
+}
+
+impl AuditContent for LineContent {
+    fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        to.write_all(self.0.as_bytes())
+    }
 }
 
 /// A worker's view of the audit; nothing where there is none.
 #[derive(Default)]
-pub(crate) struct Audit {
-    log: Option<Box<dyn AuditLog>>,
-    /// Lines of no record that are not flushed. Nothing brings them again, so they are kept when a cut comes to nothing.
-    beside: Vec<AuditLine>,
-    /// A cut came to nothing: they are to be collected again.
-    forgotten: bool,
-}
+pub(crate) struct Audit(Option<Box<dyn AuditLog>>);
 
 impl Audit {
     pub(crate) fn new(log: Option<Box<dyn AuditLog>>) -> Audit {
-        Audit {
-            log,
-            beside: Vec::new(),
-            forgotten: false,
-        }
+        Audit(log)
     }
 
-    /// Takes a line of no record. Returns whether there is an audit that has it.
-    pub(crate) fn add(&mut self, line: AuditLine) -> Result<bool, CommitError> {
-        let Some(log) = &mut self.log else {
+    /// Takes a line of no record. Nothing brings it again, so no cut that comes to nothing takes it back. Returns whether
+    /// there is an audit that has it.
+    pub(crate) fn add(&mut self, line: &AuditLine) -> Result<bool, CommitError> {
+        let Some(log) = &mut self.0 else {
             return Ok(false);
         };
-        if !self.forgotten {
-            write(log.as_mut(), &line)?;
-        }
-        self.beside.push(line);
+        let audited = Audited {
+            record: &line.record,
+            stage: &line.stage,
+            attempt: line.attempt,
+            facts: &line.facts,
+            content: line.content.as_ref().map(|text| text as &dyn AuditContent),
+            told: true,
+        };
+        log.write(&audited).map_err(failed)?;
         Ok(true)
     }
 
-    /// A question of this stage has ended.
+    /// Whether there is one.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A question of this stage has ended, of a record that is part of this trace.
     pub(crate) fn ended(
         &mut self,
         topology: &Topology,
         stage: usize,
-        entry: &Entry,
+        (entry, trace): (&Entry, Option<String>),
         outcome: Outcome<'_>,
     ) -> Result<(), CommitError> {
-        let Some(log) = &mut self.log else {
+        let Some(log) = &mut self.0 else {
             return Ok(());
         };
         let (Some(described), Some(record)) = (topology.stages.get(stage), entry.view()) else {
@@ -87,52 +119,60 @@ impl Audit {
         let source = topology.sources.get(usize::from(id.source));
         let source = source.map_or("", |source| source.name.as_str());
         let name = format!("{source}/{}/{}/{}", id.partition, id.offset, id.emit);
-        let facts = facts(topology, (&described.name, kind), entry, &record, outcome);
-        let content = content(kind, entry, &record, outcome);
+        let mut facts = facts(topology, kind, entry, &record, outcome);
+        facts.insert("trace".to_owned(), trace.into());
+        let content = Content::of(kind, entry, &record, outcome);
         let audited = Audited {
             record: &name,
+            stage: &described.name,
+            attempt: entry.attempt,
             facts: &Value::Object(facts).to_string(),
-            content: &Value::Object(content).to_string(),
+            content: Some(&content),
+            told: topology.callers_of(id.source).is_some(),
         };
         log.write(&audited).map_err(failed)
     }
 
     pub(crate) fn pending(&self) -> usize {
-        let lines = self.beside.iter().filter(|_| self.forgotten);
-        let forgotten: usize = lines
-            .map(|line| line.facts.len() + line.content.len())
-            .sum();
-        forgotten + self.log.as_ref().map_or(0, |log| log.pending())
+        self.0.as_ref().map_or(0, |log| log.pending())
     }
 
     pub(crate) fn discard(&mut self) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = &mut self.0 {
             log.discard();
         }
-        self.forgotten = !self.beside.is_empty();
     }
 
     pub(crate) fn flush(&mut self, cut: &mut Cut) -> Result<(), CommitError> {
-        let Some(log) = &mut self.log else {
+        let Some(log) = &mut self.0 else {
             return Ok(());
         };
-        if std::mem::take(&mut self.forgotten) {
-            let mut beside = self.beside.iter();
-            beside.try_for_each(|line| write(log.as_mut(), line))?;
-        }
         cut.sinks.extend(log.flush().map_err(failed)?);
-        self.beside.clear();
         Ok(())
     }
-}
 
-fn write(log: &mut dyn AuditLog, line: &AuditLine) -> Result<(), CommitError> {
-    let audited = Audited {
-        record: &line.record,
-        facts: &line.facts,
-        content: &line.content,
-    };
-    log.write(&audited).map_err(failed)
+    /// The cut that was flushed last holds, or came to nothing. Returns what the commit log is told of it.
+    pub(crate) fn settled(&mut self, held: bool) -> Result<Option<SinkPosition>, CommitError> {
+        match &mut self.0 {
+            Some(log) => log.settled(held).map_err(failed),
+            None => Ok(None),
+        }
+    }
+
+    /// The commit log has what it was told.
+    pub(crate) fn logged(&mut self) {
+        if let Some(log) = &mut self.0 {
+            log.logged();
+        }
+    }
+
+    /// The run has ended in order. Returns what the commit log is told of it.
+    pub(crate) fn end(&mut self) -> Result<Option<SinkPosition>, CommitError> {
+        match &mut self.0 {
+            Some(log) => log.end().map_err(failed),
+            None => Ok(None),
+        }
+    }
 }
 
 fn failed(error: SinkError) -> CommitError {
@@ -145,7 +185,7 @@ fn failed(error: SinkError) -> CommitError {
 /// What is nobody's secret.
 fn facts(
     topology: &Topology,
-    (stage, kind): (&str, &ModelStage),
+    kind: &ModelStage,
     entry: &Entry,
     record: &RecordView<'_>,
     outcome: Outcome<'_>,
@@ -153,11 +193,7 @@ fn facts(
     let id = record.id();
     let mut facts = Map::new();
     let mut put = |name: &str, value: Value| drop(facts.insert(name.to_owned(), value));
-    let callers = topology.callers_of(id.source);
-    let caller = callers.and_then(|callers| callers.name(CallerId::from(id)));
-    put("caller", caller.as_deref().into());
-    put("trace", trace(record).into());
-    put("stage", stage.into());
+    put("caller", entry.caller.as_deref().into());
     put(
         "operators",
         serde_json::from_str(&entry.versions).unwrap_or_default(),
@@ -180,7 +216,6 @@ fn facts(
         "model",
         json!({"name": chosen.name, "digest": digest, "adapter": chosen.model.facts().adapter}),
     );
-    put("attempt", entry.attempt.into());
     if let Some(parameters) = asked::parameters(kind, wants) {
         put("seed", asked::seed(kind, wants, id).into());
         put("parameters", parameters_json(parameters));
@@ -196,64 +231,6 @@ fn facts(
         Outcome::Left => put("outcome", "left".into()),
     }
     facts
-}
-
-/// What was asked and answered, which is only written sealed.
-fn content(
-    kind: &ModelStage,
-    entry: &Entry,
-    record: &RecordView<'_>,
-    outcome: Outcome<'_>,
-) -> Map<String, Value> {
-    let mut content = Map::new();
-    let mut put = |name: &str, value: Value| drop(content.insert(name.to_owned(), value));
-    let text = |bytes: &[u8]| Value::from(String::from_utf8_lossy(bytes).into_owned());
-    if let Some(key) = record.key() {
-        put("key", text(key));
-    }
-    if let Ask::Generate {
-        system: Some(system),
-        ..
-    } = &kind.ask
-    {
-        put("system", system.as_str().into());
-    }
-    // Of a record that says itself what is asked, that is the prompt.
-    match entry.prompt.is_empty() {
-        false => put("prompt", entry.prompt.as_str().into()),
-        true => put("asked", record.value().map_or(Value::Null, text)),
-    }
-    let private = record.attributes().map(|pair| {
-        let value = pair.value.map_or(Value::Null, text);
-        (pair.name.to_owned(), value)
-    });
-    let private: Map<String, Value> = private.collect();
-    if !private.is_empty() {
-        put("private", private.into());
-    }
-    match outcome {
-        Outcome::Answered(answer) => match &answer.made {
-            Made::Choices(choices) => {
-                let choices = choices.iter().map(|choice| {
-                    let calls = choice.calls.iter();
-                    let calls = calls.map(|call| json!({"name": call.name, "arguments": call.arguments}));
-                    json!({
-                        "text": choice.text, "reasoning": choice.reasoning, "calls": calls.collect::<Value>(),
-                        "tokens": choice.tokens, "finish": choice.finish.name(),
-                    })
-                });
-                put("choices", choices.collect());
-            }
-            Made::Embedding(vector) => put("embedding", json!(vector)),
-            Made::Labels(labels) => put("labels", json!(labels)),
-        },
-        Outcome::Failed(reason) => {
-            put("reason", reason.into());
-            put("tokens", entry.tokens.to_vec().into());
-        }
-        Outcome::Left => put("tokens", entry.tokens.to_vec().into()),
-    }
-    content
 }
 
 fn parameters_json(parameters: &Parameters) -> Value {
@@ -279,17 +256,6 @@ fn parameters_json(parameters: &Parameters) -> Value {
         "structure": structure,
     })
 }
-
-/// The trace that a record is part of, if it says a valid one.
-fn trace(record: &RecordView<'_>) -> Option<String> {
-    let header = record.headers().last(TRACE)?.value?;
-    let header = std::str::from_utf8(header).ok()?;
-    let trace = header.split('-').nth(1)?;
-    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    let valid = trace.len() == 32 && trace.bytes().all(is_hex) && trace.bytes().any(|b| b != b'0');
-    valid.then(|| trace.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -304,6 +270,7 @@ mod tests {
 
     impl AuditLog for Lines {
         fn write(&mut self, audited: &Audited<'_>) -> Result<(), SinkError> {
+            assert!(audited.told, "no cut takes it back");
             self.0.lock().unwrap().0.push(audited.record.to_owned());
             Ok(())
         }
@@ -318,12 +285,24 @@ mod tests {
             Ok(None)
         }
 
-        fn discard(&mut self) {
-            self.0.lock().unwrap().0.clear();
+        fn settled(&mut self, _: bool) -> Result<Option<SinkPosition>, SinkError> {
+            Ok(None)
         }
+
+        fn logged(&mut self) {}
+
+        fn discard(&mut self) {}
 
         fn position(&self) -> Option<SinkPosition> {
             None
+        }
+
+        fn end(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+            Ok(None)
+        }
+
+        fn sibling(&self) -> Box<dyn AuditLog> {
+            Box::new(self.clone())
         }
     }
 
@@ -332,22 +311,19 @@ mod tests {
         let lines = Lines::default();
         let line = |record: &str| AuditLine {
             record: record.to_owned(),
+            stage: String::new(),
+            attempt: 0,
             facts: "{}".to_owned(),
-            content: "{}".to_owned(),
+            content: None,
         };
         let mut audit = Audit::new(Some(Box::new(lines.clone())));
-        assert!(audit.add(line("one")).unwrap());
+        assert!(audit.add(&line("one")).unwrap());
         audit.discard();
         assert!(audit.pending() > 0, "it asks for the next cut");
-        assert!(audit.add(line("two")).unwrap());
-        audit.discard();
+        assert!(audit.add(&line("two")).unwrap());
         audit.flush(&mut Cut::default()).unwrap();
         assert_eq!(audit.pending(), 0);
-        assert!(audit.add(line("three")).unwrap());
-        audit.flush(&mut Cut::default()).unwrap();
-        audit.discard();
-        audit.flush(&mut Cut::default()).unwrap();
-        assert_eq!(lines.0.lock().unwrap().1, ["one", "two", "three"]);
-        assert!(!Audit::default().add(line("none")).unwrap());
+        assert_eq!(lines.0.lock().unwrap().1, ["one", "two"]);
+        assert!(!Audit::default().add(&line("none")).unwrap());
     }
 }

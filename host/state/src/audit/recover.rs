@@ -1,0 +1,180 @@
+//! Where an audit goes on: at what the last cut has, and at nothing else.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_contract::{AppendFile, EntryCipher, FileLayer, InUse, SinkError, SinkPosition};
+
+use super::chain::{AuditHead, link};
+use super::files::{gap, number_of, numbered};
+use super::log::{AuditFile, AuditLimits, NAME, Open};
+
+/// The sink that the commit log knows while an audit has a gap; its length is the cut after which that began.
+const GAP: &str = "audit gap";
+
+impl AuditFile {
+    /// Opens the log whose first file this is, and takes away what lies beyond the last cut. `known` are the positions
+    /// that the commit log has, and `ended` is whether the last run ended in order: what its files have beyond its last
+    /// cut is then somebody else's, and refused. So is a last line that is another than the cut has.
+    pub fn recover(
+        first: &Path,
+        layer: Arc<dyn FileLayer>,
+        cipher: Arc<dyn EntryCipher>,
+        limits: AuditLimits,
+        (known, ended): (&[SinkPosition], bool),
+    ) -> Result<AuditFile, SinkError> {
+        let own = known.iter().filter(|known| known.sink == NAME);
+        let last = own.clone().next_back();
+        let position = own
+            .filter_map(|known| Some((number_of(first, &known.identity)?, known)))
+            .next_back();
+        if let Some(last) = last.filter(|last| number_of(first, &last.identity).is_none())
+            && !ended
+        {
+            let why = format!(
+                "the audit went to {} until now, when the last run was cut short; bring that back as the path and let a run \
+                 end before you change it",
+                last.identity
+            );
+            return Err(fail(first, why));
+        }
+        let is_known = position.is_some();
+        let number = position.map_or(1, |(number, _)| number);
+        let length = position.map_or(0, |(_, position)| position.length);
+        let missing = gap(layer.as_ref(), first, number);
+        let missing = missing.map_err(|error| fail(first, error.to_string()))?;
+        if let Some(missing) = missing {
+            let why = format!(
+                "{} is missing among its files: bring it back; only those from the first on can be archived",
+                missing.display()
+            );
+            return Err(fail(first, why));
+        }
+        let path = numbered(first, number);
+        let mut file = open(layer.as_ref(), &path)?;
+        let io = |error: io::Error| fail(&path, error.to_string());
+        let found = file.length().map_err(io)?;
+        if found < length {
+            let why = format!(
+                "it has {found} bytes but the last cut left {length}: lines were lost or taken away"
+            );
+            return Err(fail(&path, why));
+        }
+        if found > length && (!is_known || ended) {
+            let why = format!(
+                "it has {found} bytes and the last cut left {length}: something else wrote to it; name a new or empty file, \
+                 or take that away"
+            );
+            return Err(fail(&path, why));
+        }
+        // Before anything is taken away: of a file that somebody altered nothing is.
+        let head = match (length, number) {
+            (1.., _) => Some((file.read().map_err(io)?, path.clone())),
+            (0, 2..) => {
+                let before = numbered(first, number - 1);
+                let bytes = layer.read(&before);
+                let bytes = bytes.map_err(|error| fail(&before, error.to_string()))?;
+                Some((bytes.unwrap_or_default(), before))
+            }
+            _ => None,
+        };
+        let head = match head {
+            None => AuditHead::default(),
+            Some((bytes, path)) => {
+                let bytes = match length {
+                    0 => &bytes[..],
+                    length => bytes.get(..length as usize).unwrap_or_default(),
+                };
+                head_of(bytes).ok_or_else(|| {
+                    let why = "its last line is altered: see tidegate audit verify";
+                    fail(&path, why.into())
+                })?
+            }
+        };
+        let noted = position.map_or("", |(_, position)| position.head.as_str());
+        if !noted.is_empty() && noted != head.hash {
+            let why = format!(
+                "line {} is another than the last cut has, which ended with {noted}: somebody wrote it, and maybe lines \
+                 before it, anew",
+                head.lines
+            );
+            return Err(fail(&path, why));
+        }
+        if found > length {
+            file.truncate(length).map_err(io)?;
+        }
+        // One that was begun and not committed.
+        let next = numbered(first, number + 1);
+        let begun = layer
+            .length(&next)
+            .map_err(|error| fail(&next, error.to_string()))?;
+        if let Some(bytes @ 1..) = begun {
+            if ended || !is_known {
+                let why = format!("it has {bytes} bytes that no cut knows of; take it away");
+                return Err(fail(&next, why));
+            }
+            let truncated = open(layer.as_ref(), &next)?.truncate(0);
+            truncated.map_err(|error| fail(&next, error.to_string()))?;
+        }
+        let open = Open::new(file, number, length, head);
+        Ok(AuditFile::new(first, layer, cipher, limits, open))
+    }
+
+    /// The cut of the commit log after which the pipeline ran without its audit, if it did.
+    pub fn gap(known: &[SinkPosition]) -> Option<u64> {
+        let gap = known.iter().rev().find(|known| known.sink == GAP)?;
+        (gap.length > 0).then_some(gap.length)
+    }
+
+    /// What the commit log is to have where a pipeline runs without the audit that it had: a gap after this cut. None where
+    /// it had none, or where the log says so already.
+    pub fn without(known: &[SinkPosition], cut: u64) -> Option<SinkPosition> {
+        let had = known.iter().any(|known| known.sink == NAME);
+        (had && AuditFile::gap(known).is_none()).then(|| AuditFile::gap_from(cut.max(1)))
+    }
+
+    /// What the commit log is to have once the chain says that there was a gap.
+    pub fn gap_is_told() -> SinkPosition {
+        AuditFile::gap_from(0)
+    }
+
+    fn gap_from(cut: u64) -> SinkPosition {
+        SinkPosition {
+            sink: GAP.to_owned(),
+            identity: String::new(),
+            length: cut,
+            head: String::new(),
+        }
+    }
+}
+
+fn fail(path: &Path, why: String) -> SinkError {
+    SinkError::Recover {
+        place: path.display().to_string(),
+        why,
+    }
+}
+
+fn open(layer: &dyn FileLayer, path: &Path) -> Result<Box<dyn AppendFile>, SinkError> {
+    layer
+        .open_append(path)
+        .map_err(|error| match InUse::of(&error) {
+            Some(in_use) => fail(
+                path,
+                format!("it is {in_use}; each pipeline needs an audit of its own"),
+            ),
+            None => fail(path, error.to_string()),
+        })
+}
+
+/// What the last line of a file says, if it is whole.
+fn head_of(bytes: &[u8]) -> Option<AuditHead> {
+    let lines = bytes.strip_suffix(b"\n")?;
+    let last = lines.rsplit(|byte| *byte == b'\n').next()?;
+    let link = link(last).ok()?;
+    Some(AuditHead {
+        lines: link.number,
+        hash: link.hash,
+    })
+}

@@ -1,0 +1,312 @@
+//! The marks of an audit: only who has the key can close lines, and the chain says what became of cuts, runs and gaps.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tidegate_contract::{AuditLog, Audited, DoorShut, EntryCipher, FileLayer, SinkPosition};
+use tidegate_state::audit::{
+    Against, AuditFile, AuditHead, AuditLimits, NotOpened, OpenEnd, opened, verify as verify_chain,
+};
+use tidegate_state::{Disk, StateKey};
+
+use super::audit::{Json, LIMITS, key, lines, open_in, recover, verify, write, written};
+
+fn place() -> (tempfile::TempDir, PathBuf, Arc<dyn FileLayer>) {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.jsonl");
+    (place, path, Arc::new(Disk))
+}
+
+fn parsed(path: &Path) -> Vec<Value> {
+    let lines = lines(path);
+    let parse = |line: &Vec<u8>| serde_json::from_slice(line).unwrap();
+    lines.iter().map(parse).collect()
+}
+
+/// The lines with another text in one of them, and everything behind it chained anew: as somebody can without the key.
+fn rewritten(lines: &[Vec<u8>], from: &str, to: &str) -> Vec<u8> {
+    let (mut out, mut before, mut changed) = (Vec::new(), "0".repeat(64), false);
+    for line in lines {
+        let line = std::str::from_utf8(line).unwrap();
+        let (body, _) = line.rsplit_once(",\"hash\":").unwrap();
+        let old: Value = serde_json::from_str(line).unwrap();
+        let mut body = body.replacen(old["before"].as_str().unwrap(), &before, 1);
+        if !changed && body.contains(from) {
+            (body, changed) = (body.replacen(from, to, 1), true);
+        }
+        let hash = Sha256::digest(body.as_bytes());
+        before = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        out.extend(format!("{body},\"hash\":\"{before}\"}}\n").into_bytes());
+    }
+    assert!(changed);
+    out
+}
+
+#[test]
+fn who_rewrites_a_suffix_without_the_key_is_found_by_who_has_it_and_by_the_next_run() {
+    let (_place, path, layer) = place();
+    let mut known = Vec::new();
+    {
+        let mut log = open_in(&layer, &path, LIMITS, &[]);
+        for number in 0..6 {
+            write(&mut log, number);
+            known.extend(log.flush().unwrap());
+        }
+    }
+    let forged = rewritten(&lines(&path), "\"caller\":null", "\"caller\":\"eve\"");
+    std::fs::write(&path, &forged).unwrap();
+    // The hashes are right: they have no key.
+    verify_chain(&path, &Against::default()).unwrap();
+    let said = verify(&path, None).unwrap_err().to_string();
+    assert!(said.contains("line 2: forged"), "{said}");
+    // It has just as many bytes as before only if the change has: the head tells it all the same.
+    let whole = rewritten(&lines(&path), "\"caller\":\"eve\"", "\"caller\":null");
+    std::fs::write(&path, whole).unwrap();
+    verify(&path, None).unwrap();
+    drop(recover(&layer, &path, &known).unwrap());
+    let equal = rewritten(&lines(&path), "\"caller\":null", "\"caller\":1234");
+    assert_eq!(equal.len() as u64, known.last().unwrap().length);
+    std::fs::write(&path, &equal).unwrap();
+    let said = recover(&layer, &path, &known).unwrap_err().to_string();
+    assert!(said.contains("another than the last cut has"), "{said}");
+    assert_eq!(
+        std::fs::read(&path).unwrap(),
+        equal,
+        "nothing is taken away"
+    );
+}
+
+#[test]
+fn a_mark_of_another_key_or_another_place_is_none() {
+    let (_place, path, head) = written(4, LIMITS);
+    let other = StateKey::random().unwrap();
+    let against = |keys: &[&dyn EntryCipher]| {
+        let against = Against {
+            head: Some(&head),
+            keys,
+            ..Against::default()
+        };
+        verify_chain(&path, &against).map_err(|flaw| flaw.to_string())
+    };
+    against(&[&other, &key()]).unwrap();
+    let said = against(&[&other]).unwrap_err();
+    assert!(said.contains(&key().fingerprint()), "{said}");
+    // A code moved from one mark to another.
+    let all = parsed(&path);
+    let marks: Vec<&Value> = all.iter().filter(|line| line["mark"] == "cut").collect();
+    let (one, two) = (
+        marks[0]["mac"].as_str().unwrap(),
+        marks[1]["mac"].as_str().unwrap(),
+    );
+    std::fs::write(&path, rewritten(&lines(&path), one, two)).unwrap();
+    let said = verify(&path, None).unwrap_err().to_string();
+    assert!(said.contains("forged"), "{said}");
+}
+
+#[test]
+fn a_content_is_bound_to_its_question() {
+    let (_place, path, _) = written(4, LIMITS);
+    let line = parsed(&path).swap_remove(0);
+    let key = key();
+    assert!(opened(&line, &[&key]).unwrap().is_some());
+    for (name, other) in [
+        ("record", Value::from("in/0/9/0")),
+        ("stage", "other".into()),
+        ("attempt", 1.into()),
+    ] {
+        let mut line = line.clone();
+        line[name] = other;
+        assert_eq!(opened(&line, &[&key]), Err(NotOpened::Altered), "{name}");
+    }
+    // How long an answer is cannot be seen.
+    let sealed = |content: &str| {
+        let (_place, path, layer) = place();
+        let mut log = open_in(&layer, &path, LIMITS, &[]);
+        let audited = Audited {
+            record: "in/0/0/0",
+            stage: "answer",
+            attempt: 0,
+            facts: "{}",
+            content: Some(&Json(format!("{{\"label\":\"{content}\"}}"))),
+            told: false,
+        };
+        log.write(&audited).unwrap();
+        log.flush().unwrap();
+        let sealed = parsed(&path)[0]["content"]["sealed"]
+            .as_str()
+            .unwrap()
+            .len();
+        sealed
+    };
+    assert_eq!(sealed("yes"), sealed("no, and not for a long time to come"));
+}
+
+#[test]
+fn where_cuts_are_decided_elsewhere_the_chain_says_what_became_of_them() {
+    let (_place, path, layer) = place();
+    let limits = AuditLimits {
+        decided_elsewhere: true,
+        ..LIMITS
+    };
+    let mut log = open_in(&layer, &path, limits, &[]);
+    for (number, held) in [(1, true), (2, false)] {
+        write(&mut log, number);
+        log.flush().unwrap();
+        log.settled(held).unwrap().unwrap();
+    }
+    assert_eq!(log.settled(true).unwrap(), None, "nothing was flushed");
+    // What a caller was told is not taken back with a cut.
+    let told = Audited {
+        record: "chat/0/7/0",
+        stage: "answer",
+        attempt: 0,
+        facts: "{}",
+        content: None,
+        told: true,
+    };
+    log.write(&told).unwrap();
+    write(&mut log, 3);
+    log.discard();
+    log.flush().unwrap();
+    assert_eq!(log.settled(false).unwrap(), None);
+    verify(&path, None).unwrap();
+    let all = parsed(&path);
+    let marks = all
+        .iter()
+        .map(|line| (line["mark"].as_str(), line["of"].as_u64()));
+    let marks: Vec<_> = marks.collect();
+    assert_eq!(
+        marks,
+        [
+            (None, None),
+            (Some("open"), None),
+            (Some("held"), Some(2)),
+            (None, None),
+            (Some("open"), None),
+            (Some("taken back"), Some(5)),
+            (None, None),
+            (Some("cut"), None),
+        ]
+    );
+    assert_eq!(all[6]["record"], "chat/0/7/0");
+}
+
+#[test]
+fn runs_and_gaps_are_in_the_chain_and_what_comes_in_at_the_door_is_until_the_run_ends() {
+    let (_place, path, layer) = place();
+    let mut known: Vec<SinkPosition> = Vec::new();
+    let repeated = |record| Audited {
+        record,
+        stage: "gateway",
+        attempt: 0,
+        facts: "{\"outcome\":\"repeated\"}",
+        content: None,
+        told: true,
+    };
+    {
+        let mut log = open_in(&layer, &path, LIMITS, &known);
+        known.push(
+            log.begin("bot", "sha256:1", 3, AuditFile::gap(&known))
+                .unwrap(),
+        );
+        let (door, mut other, mut first) = (log.door(), log.other(), log.doorkeeper());
+        door.take(&repeated("chat/0/1/0")).unwrap();
+        assert_eq!((other.pending(), other.flush().unwrap()), (0, None));
+        assert!(first.pending() > 0);
+        known.extend(first.flush().unwrap());
+        assert_eq!(first.pending(), 0);
+        door.take(&repeated("chat/0/2/0")).unwrap();
+        known.extend(log.end().unwrap());
+        assert_eq!(door.take(&repeated("chat/0/3/0")), Err(DoorShut::Ended));
+    }
+    assert_eq!(AuditFile::without(&[], 5), None, "it never had one");
+    let gap = AuditFile::without(&known, 9).unwrap();
+    known.push(gap);
+    assert_eq!(AuditFile::without(&known, 12), None, "it began at 9");
+    let mut log = open_in(&layer, &path, LIMITS, &known);
+    log.begin("bot", "sha256:2", 20, AuditFile::gap(&known))
+        .unwrap();
+    known.push(AuditFile::gap_is_told());
+    assert_eq!(AuditFile::gap(&known), None);
+    verify(&path, None).unwrap();
+    let all = parsed(&path);
+    let marks: Vec<Option<&str>> = all.iter().map(|line| line["mark"].as_str()).collect();
+    let (none, cut) = (None, Some("cut"));
+    let begin = Some("begin");
+    assert_eq!(
+        marks,
+        [begin, none, cut, none, cut, Some("end"), Some("gap"), begin]
+    );
+    assert_eq!(
+        (&all[0]["pipeline"], &all[0]["digest"]),
+        (&"bot".into(), &"sha256:1".into())
+    );
+    assert_eq!(
+        (&all[6]["from_cut"], &all[6]["to_cut"]),
+        (&9.into(), &20.into())
+    );
+}
+
+#[test]
+fn what_is_being_written_is_no_flaw_and_no_head_either() {
+    let (_place, path, layer) = place();
+    let mut log = open_in(&layer, &path, LIMITS, &[]);
+    write(&mut log, 1);
+    log.flush().unwrap();
+    assert_eq!(log.head().lines, 0, "no cut has it yet");
+    log.logged();
+    assert_eq!(log.head().lines, 2);
+    write(&mut log, 2);
+    log.flush().unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let closed = verify(&path, None).unwrap();
+    assert_eq!(closed.open, OpenEnd::default());
+    let lengths: Vec<usize> = lines(&path).iter().map(Vec::len).collect();
+    let held = lengths[0] + lengths[1];
+    for end in held + 1..whole.len() {
+        std::fs::write(&path, &whole[..end]).unwrap();
+        let verified = verify(&path, Some(&log.head().hash)).unwrap();
+        assert_eq!(verified.head, log.head(), "{end}");
+        let OpenEnd { lines, bytes } = verified.open;
+        let rest = end - held;
+        let expected = if rest < lengths[2] {
+            (0, rest)
+        } else {
+            (1, rest - lengths[2])
+        };
+        assert_eq!((lines, bytes as usize), expected, "{end}");
+    }
+}
+
+#[test]
+fn files_from_the_first_on_can_be_archived_where_the_line_is_known_that_the_rest_follows() {
+    let limits = AuditLimits {
+        file: 1500,
+        ..LIMITS
+    };
+    let (_place, path, head) = written(16, limits);
+    let verified = verify(&path, Some(&head)).unwrap();
+    assert!(verified.files.len() > 3);
+    let (archived, last) = &verified.files[1];
+    let (_, before) = &verified.files[0];
+    std::fs::remove_file(&path).unwrap();
+    std::fs::remove_file(archived).unwrap();
+    let said = verify(&path, None).unwrap_err().to_string();
+    assert!(said.contains("--after NUMBER:HASH"), "{said}");
+    let after = |after: &AuditHead| {
+        let key = key();
+        let against = Against {
+            head: Some(&head),
+            after: Some(after),
+            keys: &[&key],
+        };
+        verify_chain(&path, &against)
+    };
+    assert_eq!(after(last).unwrap().head.hash, head);
+    assert!(after(before).is_err());
+    let mut other = last.clone();
+    other.hash = "1".repeat(64);
+    assert!(after(&other).is_err());
+}

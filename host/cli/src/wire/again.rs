@@ -14,7 +14,7 @@ use tidegate_state::{FileIngestLog, IngestLimits, PrivateDisk, StateDirectory};
 
 use super::kafka;
 use super::ports::decoder;
-use crate::Until;
+use crate::commands::run::Until;
 use crate::exit::Failure;
 
 /// Where the logs are in the state directory.

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use tidegate_contract::{Answer, CallerId, Callers, CommitPoint, Listener, SinkPosition, Terms};
+use tidegate_contract::{
+    Answer, CallerId, Callers, CommitPoint, Listener, ModelError, SinkPosition, Terms,
+};
 use tidegate_record::{BatchBuilder, NewRecord, PublicRecord};
 
 use super::*;

@@ -14,12 +14,15 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod away;
 mod client;
+mod end;
 mod exporter;
 mod measurements;
 mod metrics;
 mod options;
 mod spans;
+mod traces;
 mod trouble;
 mod wire;
 

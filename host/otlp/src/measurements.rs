@@ -2,13 +2,17 @@
 
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use tidegate_telemetry::trace::nanoseconds;
 use tokio::time::Instant;
 
+use crate::away::Away;
 use crate::client::Post;
-use crate::exporter::{Away, End, Gather, rest, send_by};
+use crate::end::End;
+use crate::exporter::Gather;
 use crate::metrics;
 use crate::options::Resource;
+use crate::trouble::Trouble;
 
 /// Tells what is measured.
 pub(crate) struct Measurements {
@@ -39,31 +43,44 @@ impl Measurements {
         }
     }
 
-    /// Until the end, and once more then. One that was not taken is not sent again: the next says all that it said.
+    /// Until the end is known, and once more then. One that was not taken is not sent again: the next says all that it
+    /// said. So one that is being sent when the end becomes known is let go of for the last.
     pub(crate) async fn run(mut self, mut end: End) {
         let mut due = Instant::now() + self.interval;
-        loop {
-            rest(&mut end, due.saturating_duration_since(Instant::now())).await;
-            let ends = end.borrow().is_some();
-            if ends || Instant::now() >= due {
-                self.tell(&mut end).await;
-                due = Instant::now() + self.interval;
+        while end.by().is_none() {
+            end.rest(due.saturating_duration_since(Instant::now()))
+                .await;
+            if end.by().is_some() {
+                break;
             }
-            if ends {
-                return;
+            if let Some(message) = self.message() {
+                let sent = end.send_before(&self.post, message).await;
+                self.settle(sent);
             }
+            due = Instant::now() + self.interval;
+        }
+        if let Some(message) = self.message() {
+            let sent = end.send(&self.post, message).await;
+            self.settle(Some(sent));
         }
     }
 
-    async fn tell(&mut self, end: &mut End) {
-        let Some(exposition) = (self.gather)() else {
-            return;
-        };
+    /// What is measured now.
+    fn message(&self) -> Option<Bytes> {
+        let exposition = (self.gather)()?;
         let times = (self.since, nanoseconds(SystemTime::now()));
-        let message = metrics::message(&self.resource, exposition.families(), times);
-        match send_by(&self.post, message, end).await {
-            Ok(_) => self.away.is_back(),
-            Err(trouble) => self.away.is_away(&trouble),
+        Some(metrics::message(
+            &self.resource,
+            exposition.families(),
+            times,
+        ))
+    }
+
+    fn settle(&mut self, sent: Option<Result<Bytes, Trouble>>) {
+        match sent {
+            None => {}
+            Some(Ok(_)) => self.away.is_back(),
+            Some(Err(trouble)) => self.away.is_away(&trouble),
         }
     }
 }

@@ -99,11 +99,11 @@ families! {
     SOURCE_BYTES = Counter "tidegate_source_read_bytes_total", Unit::Bytes, SOURCE, Process,
         "Bytes of the records read, as they are in memory";
     SOURCE_LAG_RECORDS = Gauge "tidegate_source_lag_records", RECORDS, SOURCE, Now,
-        "Records that lie unread in the partitions read here; of topics as the brokers said at most ten seconds ago";
+        "Records that lie unread in the partitions read here; of topics as the brokers said lately, and none where they have not for half a minute, in offsets: the end of the last transaction counts as one, and what was aborted behind the last record as well";
     SOURCE_LAG_BYTES = Gauge "tidegate_source_lag_bytes", Unit::Bytes, SOURCE, Now,
         "Bytes that lie unread in the files read here";
     SOURCE_LAG_SECONDS = Gauge "tidegate_source_lag_seconds", Unit::Seconds, SOURCE, Now,
-        "Age by its event time of the record read last; 0 once nothing lies unread, none where records have no event time";
+        "Age by its event time of the record read last, of the partition that is most behind; 0 where nothing lies unread, none where records have no event time";
     SINK_RECORDS = Counter "tidegate_sink_records_total", RECORDS, SINK, Process,
         "Records written to the sink";
     SINK_BYTES = Counter "tidegate_sink_written_bytes_total", Unit::Bytes, SINK, Process,

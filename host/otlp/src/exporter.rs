@@ -1,9 +1,10 @@
 //! The thread that sends what waits.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use tidegate_telemetry::metrics::Exposition;
+use tidegate_telemetry::metrics::{Exposition, PointCounts};
 use tidegate_telemetry::trace::SpanQueue;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -30,8 +31,20 @@ pub struct Exporter {
 pub struct Exports {
     /// Spans.
     pub traces: Option<(Collector, SpanQueue)>,
-    /// What is measured, how often.
-    pub metrics: Option<(Collector, Duration, Gather)>,
+    /// What is measured.
+    pub metrics: Option<Metrics>,
+}
+
+/// What is measured, and where it is told.
+pub struct Metrics {
+    /// Where.
+    pub collector: Collector,
+    /// How often.
+    pub interval: Duration,
+    /// What.
+    pub gather: Gather,
+    /// Counts what became of it.
+    pub counts: Arc<PointCounts>,
 }
 
 /// Says what is measured now; none while there is nothing. Never waits for anything that takes long.
@@ -54,10 +67,17 @@ impl Exporter {
             None => None,
         };
         let metrics = match exports.metrics {
-            Some((collector, interval, gather)) => {
+            Some(Metrics {
+                collector,
+                interval,
+                gather,
+                counts,
+            }) => {
                 let away = Away::new("metrics", &collector);
                 let post = Post::new(collector)?;
-                Some(Measurements::new(post, away, resource, interval, gather))
+                Some(Measurements::new(
+                    post, away, resource, interval, gather, counts,
+                ))
             }
             None => None,
         };
@@ -125,19 +145,41 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc;
 
+    use tidegate_telemetry::metrics::table;
+
     use super::*;
+    use crate::options::Endpoint;
 
     const LONG: Duration = Duration::from_secs(3600);
 
     fn collector(listener: &TcpListener, timeout: Duration) -> Collector {
         let url = format!("http://{}", listener.local_addr().unwrap());
-        Collector::new(&url, "/v1/metrics", "", timeout).unwrap()
+        Collector::new(Endpoint::Exact(&url), "", timeout).unwrap()
     }
 
     fn measured() -> Option<Exposition> {
         let mut exposition = Exposition::default();
-        exposition.add(&tidegate_telemetry::metrics::table::RECORDS_IN, &[], 7_u64);
+        for family in [
+            &table::RECORDS_IN,
+            &table::RECORDS_OUT,
+            &table::RECORDS_DEAD,
+        ] {
+            exposition.add(family, &[], 7_u64);
+        }
         Some(exposition)
+    }
+
+    fn often(collector: Collector, gather: Gather, counts: &Arc<PointCounts>) -> Exports {
+        let metrics = Metrics {
+            collector,
+            interval: Duration::from_millis(1),
+            gather,
+            counts: counts.clone(),
+        };
+        Exports {
+            traces: None,
+            metrics: Some(metrics),
+        }
     }
 
     /// Reads a request and gives its connection back, unanswered.
@@ -165,7 +207,8 @@ mod tests {
         let away = Away::new("metrics", &collector);
         let post = Post::new(collector).unwrap();
         let gather = Box::new(measured);
-        let metrics = Measurements::new(post, away, Resource::default(), LONG, gather);
+        let counts = Arc::default();
+        let metrics = Measurements::new(post, away, Resource::default(), LONG, gather, counts);
         let (known, end) = End::new();
         let run = tokio::spawn(run(None, Some(metrics), end));
         // The first one is being sent.
@@ -184,17 +227,17 @@ mod tests {
         let answers = std::thread::spawn(move || {
             stalls.send(asked(&listener)).unwrap();
             let mut last = asked(&listener);
-            last.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            // It takes the message, but for two points.
+            last.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\x0a\x02\x08\x02")
         });
-        let metrics = (collector, Duration::from_millis(1), Box::new(measured) as _);
-        let exports = Exports {
-            traces: None,
-            metrics: Some(metrics),
-        };
+        let counts = Arc::<PointCounts>::default();
+        let exports = often(collector, Box::new(measured), &counts);
         let exporter = Exporter::start(Resource::default(), exports).unwrap();
         let _unanswered = stalled.recv().unwrap();
         exporter.finish(Duration::from_secs(60));
         answers.join().unwrap().unwrap();
+        // Two messages of three points, of which one was taken.
+        assert_eq!((counts.exported.get(), counts.failed.get()), (1, 5));
     }
 
     #[test]
@@ -207,10 +250,7 @@ mod tests {
             asks.send(()).unwrap();
             answered.recv().unwrap()
         });
-        let exports = Exports {
-            traces: None,
-            metrics: Some((collector, Duration::from_millis(1), gather as _)),
-        };
+        let exports = often(collector, gather, &Arc::default());
         let exporter = Exporter::start(Resource::default(), exports).unwrap();
         asked.recv().unwrap();
         exporter.finish(Duration::ZERO);

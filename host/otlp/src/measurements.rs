@@ -1,12 +1,15 @@
 //! What is measured, told again and again.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use tidegate_telemetry::metrics::PointCounts;
+use tidegate_telemetry::plain;
 use tidegate_telemetry::trace::nanoseconds;
 use tokio::time::Instant;
 
-use crate::away::Away;
+use crate::away::{Away, SAID};
 use crate::client::Post;
 use crate::end::End;
 use crate::exporter::Gather;
@@ -21,8 +24,7 @@ pub(crate) struct Measurements {
     resource: Resource,
     interval: Duration,
     gather: Gather,
-    /// Nanoseconds since the Unix epoch.
-    since: u64,
+    counts: Arc<PointCounts>,
 }
 
 impl Measurements {
@@ -32,6 +34,7 @@ impl Measurements {
         resource: Resource,
         interval: Duration,
         gather: Gather,
+        counts: Arc<PointCounts>,
     ) -> Measurements {
         Measurements {
             post,
@@ -39,7 +42,7 @@ impl Measurements {
             resource,
             interval,
             gather,
-            since: nanoseconds(SystemTime::now()),
+            counts,
         }
     }
 
@@ -53,34 +56,45 @@ impl Measurements {
             if end.by().is_some() {
                 break;
             }
-            if let Some(message) = self.message() {
+            if let Some((message, points)) = self.message() {
                 let sent = end.send_before(&self.post, message).await;
-                self.settle(sent);
+                self.settle(points, sent);
             }
             due = Instant::now() + self.interval;
         }
-        if let Some(message) = self.message() {
+        if let Some((message, points)) = self.message() {
             let sent = end.send(&self.post, message).await;
-            self.settle(Some(sent));
+            self.settle(points, Some(sent));
         }
     }
 
-    /// What is measured now.
-    fn message(&self) -> Option<Bytes> {
+    /// What is measured now, and in how many points.
+    fn message(&self) -> Option<(Bytes, u64)> {
         let exposition = (self.gather)()?;
-        let times = (self.since, nanoseconds(SystemTime::now()));
-        Some(metrics::message(
-            &self.resource,
-            exposition.families(),
-            times,
-        ))
+        let now = nanoseconds(SystemTime::now());
+        let families = exposition.families();
+        Some(metrics::message(&self.resource, &families, now))
     }
 
-    fn settle(&mut self, sent: Option<Result<Bytes, Trouble>>) {
-        match sent {
-            None => {}
-            Some(Ok(_)) => self.away.is_back(),
-            Some(Err(trouble)) => self.away.is_away(&trouble),
-        }
+    /// What became of so many points; none is known of those that were let go of.
+    fn settle(&mut self, points: u64, sent: Option<Result<Bytes, Trouble>>) {
+        let refused = match sent {
+            None => points,
+            Some(Ok(answer)) => {
+                self.away.is_back();
+                let (refused, why) = metrics::refused(&answer).unwrap_or_default();
+                if refused > 0 {
+                    let why = &*plain(&why, SAID);
+                    tracing::debug!(points = refused, why, "the collector has refused points");
+                }
+                refused.min(points)
+            }
+            Some(Err(trouble)) => {
+                self.away.is_away(&trouble);
+                points
+            }
+        };
+        self.counts.exported.add(points - refused);
+        self.counts.failed.add(refused);
     }
 }

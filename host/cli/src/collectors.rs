@@ -4,16 +4,35 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tidegate_control::config::{self, Pipeline};
-use tidegate_otlp::{Collector, Exporter, Exports, OtlpError, Resource};
+use tidegate_otlp::{
+    Collector, Endpoint, Exporter, Exports, Metrics, OtlpError, Resource, without_secrets,
+};
+use tidegate_telemetry::metrics::PointCounts;
 use tidegate_telemetry::trace::{Sampler, Tracer};
 
 use crate::exit::Failure;
 use crate::host::RunningHost;
 use crate::opening::Seen;
 
-/// Where a collector takes each kind of message, as OTLP over HTTP has it.
-const TRACES: &str = "/v1/traces";
-const METRICS: &str = "/v1/metrics";
+/// A kind of message.
+struct Signal {
+    /// Where a whole collector takes it, as OTLP over HTTP has it.
+    path: &'static str,
+    /// The variables of the environment that have endpoint and headers for it alone. They come before those for all.
+    endpoint: &'static str,
+    headers: &'static str,
+}
+
+const TRACES: Signal = Signal {
+    path: "/v1/traces",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+};
+const METRICS: Signal = Signal {
+    path: "/v1/metrics",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+};
 /// How long what is left may take to be told at the end of a run.
 const FLUSH: Duration = Duration::from_secs(5);
 
@@ -24,6 +43,7 @@ type Measured = Arc<OnceLock<Weak<RunningHost>>>;
 #[derive(Default)]
 pub(crate) struct Collectors {
     tracer: Tracer,
+    points: Arc<PointCounts>,
     exporter: Option<Exporter>,
     host: Measured,
 }
@@ -31,13 +51,13 @@ pub(crate) struct Collectors {
 impl Collectors {
     /// Begins to tell what the pipeline file says is told.
     pub(crate) fn start(pipeline: &Pipeline) -> Result<Collectors, Failure> {
-        let host = Measured::default();
+        let (host, points) = (Measured::default(), Arc::<PointCounts>::default());
         let telemetry = &pipeline.telemetry;
         let (mut tracer, mut traces, mut metrics) = (Tracer::default(), None, None);
         if let Some(told) = &telemetry.traces {
             let (takes, spans) = Tracer::new(Sampler::new(told.sample), told.queue);
             tracer = takes;
-            traces = Some((opened(&told.collector, TRACES)?, spans));
+            traces = Some((opened(&told.collector, &TRACES)?, spans));
         }
         if let Some(told) = &telemetry.metrics {
             let host = host.clone();
@@ -45,8 +65,12 @@ impl Collectors {
                 let host = host.get().and_then(Weak::upgrade)?;
                 Some(host.exposition())
             };
-            let collector = opened(&told.collector, METRICS)?;
-            metrics = Some((collector, told.interval, Box::new(gather) as _));
+            metrics = Some(Metrics {
+                collector: opened(&told.collector, &METRICS)?,
+                interval: told.interval,
+                gather: Box::new(gather),
+                counts: points.clone(),
+            });
         }
         let exporter = match (&traces, &metrics) {
             (None, None) => None,
@@ -58,6 +82,7 @@ impl Collectors {
         };
         Ok(Collectors {
             tracer,
+            points,
             exporter,
             host,
         })
@@ -66,6 +91,11 @@ impl Collectors {
     /// Where spans go.
     pub(crate) fn tracer(&self) -> Tracer {
         self.tracer.clone()
+    }
+
+    /// What becomes of the points of metrics.
+    pub(crate) fn points(&self) -> Arc<PointCounts> {
+        self.points.clone()
     }
 
     /// What is measured from now on.
@@ -97,70 +127,118 @@ fn instance() -> String {
     format!("{}-{}", host.trim(), std::process::id())
 }
 
-/// What each collector is told, and where it is.
-fn all(pipeline: &Pipeline) -> impl Iterator<Item = (&config::Collector, &'static str, String)> {
+/// What each collector is told.
+fn all(pipeline: &Pipeline) -> impl Iterator<Item = (&config::Collector, &'static Signal, String)> {
     let telemetry = &pipeline.telemetry;
     let traces = telemetry.traces.as_ref().map(|told| {
         let what = format!("traces, {} of those that begin here", told.sample);
-        (&told.collector, TRACES, what)
+        (&told.collector, &TRACES, what)
     });
     let metrics = telemetry.metrics.as_ref().map(|told| {
         let what = format!("metrics, every {:?}", told.interval);
-        (&told.collector, METRICS, what)
+        (&told.collector, &METRICS, what)
     });
     traces.into_iter().chain(metrics)
 }
 
 /// What is told to whom, a line each.
 pub(crate) fn described(pipeline: &Pipeline) -> Vec<String> {
-    let line = |(collector, path, what): (&config::Collector, &str, String)| {
-        let place = match &collector.endpoint {
-            Some(url) => shown(url, path),
-            None => match variable(config::Collector::ENDPOINT) {
-                Some(url) => format!("{} ({})", shown(&url, path), config::Collector::ENDPOINT),
-                None => format!("the collector of {}", config::Collector::ENDPOINT),
-            },
+    let line = |(collector, signal, what): (&config::Collector, &Signal, String)| {
+        let place = match found(collector, signal) {
+            None => format!("the collector of {}", config::Collector::ENDPOINT),
+            Some(found) => {
+                let opened = Collector::new(found.endpoint(signal), "", Duration::ZERO);
+                let url = opened.map_or_else(|_| without_secrets(&found.url), |to| to.url());
+                match found.variable {
+                    None => url,
+                    Some(variable) => format!("{url} ({variable})"),
+                }
+            }
         };
         format!("{what}: to {place}")
     };
     all(pipeline).map(line).collect()
 }
 
-fn shown(url: &str, path: &str) -> String {
-    let collector = Collector::new(url, path, "", Duration::ZERO);
-    collector.map_or_else(|_| url.to_owned(), |collector| collector.url())
-}
-
 /// Looks at what the environment has to have.
 pub(crate) fn look(pipeline: &Pipeline, seen: &mut Seen) {
-    for (collector, path, _) in all(pipeline) {
-        if let Err(why) = told(collector, path) {
+    for (collector, signal, _) in all(pipeline) {
+        if let Err(why) = told(collector, signal) {
             seen.lacks(pipeline.mistake_of_collector(collector, why));
         }
     }
 }
 
-fn opened(collector: &config::Collector, path: &str) -> Result<Collector, Failure> {
-    told(collector, path).map_err(Failure::usage)
+fn opened(collector: &config::Collector, signal: &Signal) -> Result<Collector, Failure> {
+    let opened = told(collector, signal).map_err(Failure::usage)?;
+    // Of the file's endpoint the file's check has said so.
+    if collector.endpoint.is_none() && opened.tells_headers() {
+        let collector = opened.url();
+        tracing::warn!(collector, "is not https: the headers are sent in the open");
+    }
+    Ok(opened)
 }
 
-/// A collector: what the file says comes before what the environment does, and the environment alone has nothing told.
-fn told(collector: &config::Collector, path: &str) -> Result<Collector, String> {
-    let endpoint = collector.endpoint.clone();
-    let endpoint = endpoint.or_else(|| variable(config::Collector::ENDPOINT));
-    let endpoint = endpoint.ok_or_else(|| {
+/// Where a collector is, and who says so.
+struct Found {
+    url: String,
+    /// The variable of the environment; none where the file has it.
+    variable: Option<&'static str>,
+    /// Whether it is the URL of a whole collector.
+    is_base: bool,
+}
+
+impl Found {
+    fn endpoint(&self, signal: &Signal) -> Endpoint<'_> {
+        let (url, path) = (&*self.url, signal.path);
+        match self.is_base {
+            true => Endpoint::Base { url, path },
+            false => Endpoint::Exact(url),
+        }
+    }
+}
+
+/// What the file says comes before what the environment does, and what that says of the kind of message before what it
+/// says of all. A URL of the file with a path is exact.
+fn found(collector: &config::Collector, signal: &Signal) -> Option<Found> {
+    if let Some(url) = &collector.endpoint {
+        let (_, rest) = url.split_once("://").unwrap_or_default();
+        return Some(Found {
+            url: url.clone(),
+            variable: None,
+            is_base: !rest.trim_end_matches('/').contains('/'),
+        });
+    }
+    let named = |name: &'static str, is_base: bool| {
+        Some(Found {
+            url: variable(name)?,
+            variable: Some(name),
+            is_base,
+        })
+    };
+    named(signal.endpoint, false).or_else(|| named(config::Collector::ENDPOINT, true))
+}
+
+/// A collector. The environment alone has nothing told, and its headers are for its own collectors.
+fn told(collector: &config::Collector, signal: &Signal) -> Result<Collector, String> {
+    let found = found(collector, signal).ok_or_else(|| {
         format!(
             "has no endpoint, and the environment variable {} is not set here, or empty; a run needs one of them",
             config::Collector::ENDPOINT
         )
     })?;
-    let headers = match &collector.headers_variable {
-        None => variable(config::Collector::HEADERS).unwrap_or_default(),
-        Some(name) => variable(name).ok_or_else(|| {
+    let headers = match (&collector.headers_variable, found.variable) {
+        (Some(name), _) => variable(name).ok_or_else(|| {
             format!("the environment variable {name} of headers-variable is not set here, or empty; a run needs it")
         })?,
+        (None, Some(_)) => {
+            let own = variable(signal.headers);
+            own.or_else(|| variable(config::Collector::HEADERS))
+                .unwrap_or_default()
+        }
+        (None, None) => String::new(),
     };
-    Collector::new(&endpoint, path, &headers, collector.timeout)
+    Collector::new(found.endpoint(signal), &headers, collector.timeout)
         .map_err(|error: OtlpError| error.to_string())
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tidegate_connect::remote::RemoteModel;
 use tidegate_contract::Slot as _;
@@ -68,6 +68,8 @@ pub(crate) struct RunningHost {
     pub(crate) serving: Option<Arc<Serving>>,
     pub(crate) controls: Controls,
     pub(crate) meters: Arc<Meters>,
+    /// When the records were none that the cuts account for.
+    pub(crate) account_since: SystemTime,
     pub(crate) live: Live,
     pub(crate) playground: Playground,
     pub(crate) letters: Letters,
@@ -112,7 +114,7 @@ impl RunningHost {
 
     /// All that is measured, at this moment.
     pub(crate) fn exposition(&self) -> Exposition {
-        let mut exposition = Exposition::default();
+        let mut exposition = Exposition::of_process(*metrics::BEGAN);
         metrics::process(&mut exposition, &self.pipeline, self.health_now().ready);
         self.meters.expose(&mut exposition);
         let counts = self.controls.committed();
@@ -123,7 +125,7 @@ impl RunningHost {
             ("dead", counts.dead),
             ("split", counts.split),
         ] {
-            exposition.add(&table::ACCOUNT, &[fate], number);
+            exposition.add_since(&table::ACCOUNT, &[fate], number, self.account_since);
         }
         let slots: Vec<_> = self.slots.iter().map(|hosted| &*hosted.slot).collect();
         metrics::revisions(&mut exposition, &slots);

@@ -120,13 +120,16 @@ impl Live {
 
 /// The sources, and how far they are.
 pub(crate) fn sources(meters: &Meters) -> Vec<SourceReport> {
-    let report = |source: &SourceMeters| SourceReport {
-        name: source.name.clone(),
-        records: source.records.get(),
-        rejected: source.rejected.get(),
-        unread_records: source.unread_records.get(),
-        unread_bytes: source.unread_bytes.get(),
-        behind_seconds: source.behind().map(|behind| behind.as_secs_f64()),
+    let report = |source: &SourceMeters| {
+        let lag = source.lag();
+        SourceReport {
+            name: source.name.clone(),
+            records: source.records.get(),
+            rejected: source.rejected.get(),
+            unread_records: lag.records,
+            unread_bytes: lag.bytes,
+            behind_seconds: lag.behind.map(|behind| behind.as_secs_f64()),
+        }
     };
     meters.sources().iter().map(report).collect()
 }

@@ -29,6 +29,7 @@ mod terminal;
 mod wire;
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
@@ -98,6 +99,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    LazyLock::force(&metrics::BEGAN);
     let arguments = Arguments::parse();
     let quiet_default = if matches!(arguments.command, Command::Run(_)) {
         "warn"

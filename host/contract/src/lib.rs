@@ -61,7 +61,9 @@ pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{
     DeadLetter, LETTER_HEADERS, LetterForm, LetterHeader, RefusedRecord, Sink, SinkError,
 };
-pub use source::{Assigned, Done, Lag, Partition, Rejected, Source, SourceError, SourceEvent};
+pub use source::{
+    Assigned, Done, Lag, Partition, Rejected, Source, SourceError, SourceEvent, Unread,
+};
 pub use tokens::{AnswerEnd, AnswerLane, Through, TokenHandler};
 pub use vocabulary::GgufVocabulary;
 pub use wishes::{AskingRecord, Wishes};

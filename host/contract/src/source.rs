@@ -1,7 +1,7 @@
 //! Where records come from.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_record::Batch;
 
@@ -101,13 +101,24 @@ pub enum SourceEvent {
     Idle,
 }
 
-/// What of a source lies unread before a worker, as far as it is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What of a partition lies unread before a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// Records; none if only their bytes are known.
-    pub records: Option<u64>,
-    /// Bytes; none if only the records are known.
-    pub bytes: Option<u64>,
+    /// Number of the partition.
+    pub partition: u32,
+    /// How much.
+    pub unread: Unread,
+    /// When the end was there that this is counted to.
+    pub known: Instant,
+}
+
+/// So much lies unread, in what the source counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// So many records.
+    Records(u64),
+    /// So many bytes.
+    Bytes(u64),
 }
 
 /// A worker's view of one source. It is polled by that worker's thread alone.
@@ -146,10 +157,10 @@ pub trait Source: Send {
         Ok(())
     }
 
-    /// What lies unread in the partitions that are read here, if that is known. Asked now and then, whoever waits: it
-    /// takes no longer than a read.
-    fn lag(&mut self) -> Option<Lag> {
-        None
+    /// What lies unread in the partitions that are read here; those are left out of which it is not known. Asked now and
+    /// then, whoever waits: it takes no longer than a read, and asks nobody outside.
+    fn lag(&mut self) -> Vec<Lag> {
+        Vec::new()
     }
 
     /// Called once before the first poll. A source whose records somebody waits for keeps `wake`, calls it from any thread

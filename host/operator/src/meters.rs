@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Kinds of outcomes, by their code in an answer.
 pub const OUTCOMES: [&str; 7] = [
@@ -55,8 +55,10 @@ impl RevisionStats {
 }
 
 /// Counts for a revision; see [`RevisionStats`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RevisionMeters {
+    /// When all of them were zero.
+    pub(crate) since: SystemTime,
     outcomes: [AtomicU64; OUTCOMES.len()],
     failed: AtomicU64,
     lost: AtomicU64,
@@ -64,6 +66,21 @@ pub(crate) struct RevisionMeters {
     guest_nanos: AtomicU64,
     memory: AtomicI64,
     instances: AtomicU64,
+}
+
+impl Default for RevisionMeters {
+    fn default() -> RevisionMeters {
+        RevisionMeters {
+            since: SystemTime::now(),
+            outcomes: Default::default(),
+            failed: AtomicU64::default(),
+            lost: AtomicU64::default(),
+            token_steps: AtomicU64::default(),
+            guest_nanos: AtomicU64::default(),
+            memory: AtomicI64::default(),
+            instances: AtomicU64::default(),
+        }
+    }
 }
 
 impl RevisionMeters {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use tidegate_contract::Effects;
 use tidegate_record::{OutcomesView, Sample};
@@ -259,11 +260,12 @@ fn check_sample(index: usize, sample: &Sample<'_>, metrics: &[Metric]) -> Result
 }
 
 /// What the instances of a revision have measured.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metrics {
     declared: Vec<Metric>,
     series: Mutex<Series>,
     refused: AtomicU64,
+    since: SystemTime,
 }
 
 /// By metric, what was measured under each combination of labels.
@@ -312,7 +314,13 @@ impl Metrics {
                 ..Series::default()
             }),
             refused: AtomicU64::new(0),
+            since: SystemTime::now(),
         }
+    }
+
+    /// When nothing was measured.
+    pub(crate) fn since(&self) -> SystemTime {
+        self.since
     }
 
     pub(crate) fn declared(&self) -> &[Metric] {

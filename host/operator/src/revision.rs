@@ -110,7 +110,7 @@ impl Revision {
                 metrics: Vec::new(),
                 handles_tokens: false,
             },
-            metrics: Arc::default(),
+            metrics: Arc::new(Metrics::new(Vec::new())),
             outputs: 0,
             batch_seed,
             seed: hash.finalize().into(),

@@ -1,101 +1,98 @@
 //! The thread that sends what waits.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
-use bytes::Bytes;
-use tidegate_telemetry::metrics::Exposition;
-use tidegate_telemetry::plain;
-use tidegate_telemetry::trace::{Span, SpanCounts, SpanQueue};
+use tidegate_telemetry::metrics::{Exposition, PointCounts};
+use tidegate_telemetry::trace::SpanQueue;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 
+use crate::away::Away;
 use crate::client::Post;
+use crate::end::End;
 use crate::measurements::Measurements;
 use crate::options::{Collector, OtlpError, Resource};
-use crate::spans;
-use crate::trouble::{Trouble, wait};
+use crate::traces::Traces;
 
-/// Spans of one message.
-const MOST_SPANS: usize = 512;
-/// How often the queue is looked at: whoever makes spans wakes nobody.
-const LOOKS: Duration = Duration::from_millis(50);
-/// How long spans wait for more of them.
-const LINGERS: Duration = Duration::from_secs(1);
-/// How often a message is sent before it is given up.
-const TRIES: u32 = 5;
-/// Most bytes of what a collector says that are shown.
-const SAID: usize = 256;
+/// How much longer than its time the thread is waited for, at an end: it may be making a message.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Sends, on a thread of its own, until it is finished with.
 #[derive(Debug)]
 pub struct Exporter {
     end: watch::Sender<Option<Instant>>,
-    thread: Option<JoinHandle<()>>,
+    /// Breaks off when the thread has ended; none once that was waited for.
+    ended: Option<Receiver<()>>,
 }
 
 /// What is sent, and where.
 pub struct Exports {
     /// Spans.
     pub traces: Option<(Collector, SpanQueue)>,
-    /// What is measured, how often.
-    pub metrics: Option<(Collector, Duration, Gather)>,
+    /// What is measured.
+    pub metrics: Option<Metrics>,
+}
+
+/// What is measured, and where it is told.
+pub struct Metrics {
+    /// Where.
+    pub collector: Collector,
+    /// How often.
+    pub interval: Duration,
+    /// What.
+    pub gather: Gather,
+    /// Counts what became of it.
+    pub counts: Arc<PointCounts>,
 }
 
 /// Says what is measured now; none while there is nothing. Never waits for anything that takes long.
 pub type Gather = Box<dyn Fn() -> Option<Exposition> + Send>;
 
-/// The time by which everything has ended, once it is known.
-pub(crate) type End = watch::Receiver<Option<Instant>>;
-
 impl Exporter {
     /// Begins to send.
     pub fn start(resource: Resource, exports: Exports) -> Result<Exporter, OtlpError> {
-        let (end, ends) = watch::channel(None);
+        let (end, ends) = End::new();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(2)
             .build()?;
         let traces = match exports.traces {
-            Some((collector, queue)) => Some(Traces {
-                away: Away::new("traces", &collector),
-                post: Post::new(collector)?,
-                counts: queue.counts().clone(),
-                resource: resource.clone(),
-                queue,
-            }),
-            None => None,
-        };
-        let metrics = match exports.metrics {
-            Some((collector, interval, gather)) => {
-                let away = Away::new("metrics", &collector);
+            Some((collector, queue)) => {
+                let away = Away::new("traces", &collector);
                 let post = Post::new(collector)?;
-                Some(Measurements::new(post, away, resource, interval, gather))
+                Some(Traces::new(post, away, resource.clone(), queue))
             }
             None => None,
         };
-        let thread = std::thread::Builder::new()
+        let metrics = match exports.metrics {
+            Some(Metrics {
+                collector,
+                interval,
+                gather,
+                counts,
+            }) => {
+                let away = Away::new("metrics", &collector);
+                let post = Post::new(collector)?;
+                Some(Measurements::new(
+                    post, away, resource, interval, gather, counts,
+                ))
+            }
+            None => None,
+        };
+        let (lives, ended) = sync_channel(0);
+        std::thread::Builder::new()
             .name("otlp".to_owned())
             .spawn(move || {
-                let ends_too = ends.clone();
-                let traces = async {
-                    if let Some(traces) = traces {
-                        traces.run(ends).await;
-                    }
-                };
-                let metrics = async {
-                    if let Some(metrics) = metrics {
-                        metrics.run(ends_too).await;
-                    }
-                };
-                runtime.block_on(async { tokio::join!(traces, metrics) });
+                runtime.block_on(run(traces, metrics, ends));
                 // A name that is still looked up keeps nobody waiting.
                 runtime.shutdown_background();
+                drop(lives);
             })?;
         Ok(Exporter {
             end,
-            thread: Some(thread),
+            ended: Some(ended),
         })
     }
 
@@ -105,11 +102,13 @@ impl Exporter {
     }
 
     fn end_within(&mut self, within: Duration) {
+        let Some(ended) = self.ended.take() else {
+            return;
+        };
         self.end.send_replace(Some(Instant::now() + within));
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of the exporter panicked");
+        // The thread is left where it stands still: nothing of the run waits for it.
+        if ended.recv_timeout(within + GRACE) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the exporter stands still at the end of the run and is left alone");
         }
     }
 }
@@ -120,158 +119,141 @@ impl Drop for Exporter {
     }
 }
 
-/// Sleeps, or until the end is known.
-pub(crate) async fn rest(end: &mut End, time: Duration) {
-    if end.borrow_and_update().is_some() {
-        sleep(time).await;
-        return;
-    }
+/// Both at once, until they have told all or the end has come.
+async fn run(traces: Option<Traces>, metrics: Option<Measurements>, mut end: End) {
+    let (of_traces, of_metrics) = (end.clone(), end.clone());
+    let traces = async {
+        if let Some(traces) = traces {
+            traces.run(of_traces).await;
+        }
+    };
+    let metrics = async {
+        if let Some(metrics) = metrics {
+            metrics.run(of_metrics).await;
+        }
+    };
     tokio::select! {
-        () = sleep(time) => {}
-        // An error means that nobody can say more.
-        changed = end.changed() => if changed.is_err() { sleep(time).await },
+        biased;
+        _ = async { tokio::join!(traces, metrics) } => {}
+        () = end.over() => {}
     }
 }
 
-struct Traces {
-    post: Post,
-    queue: SpanQueue,
-    counts: Arc<SpanCounts>,
-    resource: Resource,
-    away: Away,
-}
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
 
-impl Traces {
-    async fn run(mut self, mut end: End) {
-        let mut batch = Vec::with_capacity(MOST_SPANS);
-        let mut since = Instant::now();
-        loop {
-            let by = *end.borrow();
-            if batch.is_empty() {
-                since = Instant::now();
-            }
-            self.queue.take(&mut batch, MOST_SPANS);
-            let is_due = batch.len() >= MOST_SPANS || since.elapsed() >= LINGERS || by.is_some();
-            if !batch.is_empty() && is_due {
-                self.export(std::mem::take(&mut batch), &mut end).await;
-                continue;
-            }
-            if by.is_some() {
-                return;
-            }
-            rest(&mut end, LOOKS).await;
+    use tidegate_telemetry::metrics::table;
+
+    use super::*;
+    use crate::options::Endpoint;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn collector(listener: &TcpListener, timeout: Duration) -> Collector {
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        Collector::new(Endpoint::Exact(&url), "", timeout).unwrap()
+    }
+
+    fn measured() -> Option<Exposition> {
+        let mut exposition = Exposition::default();
+        for family in [
+            &table::RECORDS_IN,
+            &table::RECORDS_OUT,
+            &table::RECORDS_DEAD,
+        ] {
+            exposition.add(family, &[], 7_u64);
         }
+        Some(exposition)
     }
 
-    /// Sends spans until they are taken, refused, given up, or the time is over.
-    async fn export(&mut self, batch: Vec<Span>, end: &mut End) {
-        let count = batch.len() as u64;
-        let message = spans::message(&self.resource, &batch);
-        // Their memory is not needed while the collector is waited for.
-        drop(batch);
-        let mut tries = 0;
-        let trouble = loop {
-            tries += 1;
-            match send_by(&self.post, message.clone(), end).await {
-                Ok(answer) => {
-                    let refused = spans::refused(&answer);
-                    self.taken(count, refused);
-                    return;
-                }
-                Err(trouble) if trouble.passes && tries < TRIES && !is_over(end) => {
-                    let wait = wait(tries, &trouble);
-                    self.away.is_away(&trouble);
-                    rest(end, self.jittered(wait, end)).await;
-                }
-                Err(trouble) => break trouble,
-            }
+    fn often(collector: Collector, gather: Gather, counts: &Arc<PointCounts>) -> Exports {
+        let metrics = Metrics {
+            collector,
+            interval: Duration::from_millis(1),
+            gather,
+            counts: counts.clone(),
         };
-        self.away.is_away(&trouble);
-        self.counts.failed.add(count);
-        tracing::debug!(
-            spans = count,
-            tries,
-            why = trouble.why,
-            "spans are given up"
-        );
-    }
-
-    /// Not in step with others who lost the same collector, and not past the end.
-    fn jittered(&self, wait: Duration, end: &End) -> Duration {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let drawn = now.map_or(0, |now| now.subsec_nanos() % 256);
-        let wait = wait.mul_f64(0.75 + f64::from(drawn) / 1024.0);
-        match *end.borrow() {
-            Some(by) => wait.min(by.saturating_duration_since(Instant::now())),
-            None => wait,
+        Exports {
+            traces: None,
+            metrics: Some(metrics),
         }
     }
 
-    fn taken(&mut self, count: u64, refused: Option<(u64, String)>) {
-        self.away.is_back();
-        let (refused, why) = refused.unwrap_or_default();
-        let refused = refused.min(count);
-        self.counts.exported.add(count - refused);
-        self.counts.failed.add(refused);
-        if refused > 0 {
-            let why = &*plain(&why, SAID);
-            tracing::debug!(spans = refused, why, "the collector has refused spans");
+    /// Reads a request and gives its connection back, unanswered.
+    fn asked(listener: &TcpListener) -> TcpStream {
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).unwrap();
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some(number) = line.to_lowercase().strip_prefix("content-length:") {
+                length = number.trim().parse().unwrap();
+            }
         }
-    }
-}
-
-fn is_over(end: &End) -> bool {
-    end.borrow().is_some_and(|by| Instant::now() >= by)
-}
-
-/// Sends within the time that is left.
-pub(crate) async fn send_by(post: &Post, message: Bytes, end: &mut End) -> Result<Bytes, Trouble> {
-    let sending = post.send(message);
-    tokio::pin!(sending);
-    if end.borrow_and_update().is_none() {
-        tokio::select! {
-            result = &mut sending => return result,
-            changed = end.changed() => if changed.is_err() { return sending.await },
-        }
-    }
-    let by = (*end.borrow()).unwrap_or_else(Instant::now);
-    let sent = timeout_at(by, sending).await;
-    sent.unwrap_or_else(|_| Err(Trouble::lasting("the run has ended")))
-}
-
-/// Whether a collector takes what it is sent: said once when it does not, and once when it does again.
-pub(crate) struct Away {
-    what: &'static str,
-    url: String,
-    is_away: bool,
-}
-
-impl Away {
-    fn new(what: &'static str, collector: &Collector) -> Away {
-        Away {
-            what,
-            url: collector.url(),
-            is_away: false,
-        }
+        stream.read_exact(&mut vec![0; length]).unwrap();
+        stream.into_inner()
     }
 
-    pub(crate) fn is_back(&mut self) {
-        if std::mem::take(&mut self.is_away) {
-            let (what, collector) = (self.what, &self.url);
-            tracing::info!(what, collector, "the collector takes what it is sent again");
-        }
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_ends_while_a_message_is_sent_waits_for_no_interval() {
+        let stalls = TcpListener::bind("127.0.0.1:0").unwrap();
+        let collector = collector(&stalls, Duration::from_secs(10));
+        let away = Away::new("metrics", &collector);
+        let post = Post::new(collector).unwrap();
+        let gather = Box::new(measured);
+        let counts = Arc::default();
+        let metrics = Measurements::new(post, away, Resource::default(), LONG, gather, counts);
+        let (known, end) = End::new();
+        let run = tokio::spawn(run(None, Some(metrics), end));
+        // The first one is being sent.
+        tokio::time::sleep(LONG + Duration::from_secs(5)).await;
+        let by = Instant::now() + Duration::from_secs(5);
+        known.send_replace(Some(by));
+        let late = by + Duration::from_secs(1);
+        tokio::time::timeout_at(late, run).await.unwrap().unwrap();
     }
 
-    pub(crate) fn is_away(&mut self, trouble: &Trouble) {
-        if !std::mem::replace(&mut self.is_away, true) {
-            let (what, collector) = (self.what, &self.url);
-            let why = &*plain(&trouble.why, SAID);
-            tracing::warn!(
-                what,
-                collector,
-                why,
-                "the collector takes nothing; the stream goes on without it"
-            );
-        }
+    #[test]
+    fn the_last_figures_are_told_also_when_those_before_are_not_answered() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let collector = collector(&listener, LONG);
+        let (stalls, stalled) = mpsc::channel();
+        let answers = std::thread::spawn(move || {
+            stalls.send(asked(&listener)).unwrap();
+            let mut last = asked(&listener);
+            // It takes the message, but for two points.
+            last.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\x0a\x02\x08\x02")
+        });
+        let counts = Arc::<PointCounts>::default();
+        let exports = often(collector, Box::new(measured), &counts);
+        let exporter = Exporter::start(Resource::default(), exports).unwrap();
+        let _unanswered = stalled.recv().unwrap();
+        exporter.finish(Duration::from_secs(60));
+        answers.join().unwrap().unwrap();
+        // Two messages of three points, of which one was taken.
+        assert_eq!((counts.exported.get(), counts.failed.get()), (1, 5));
+    }
+
+    #[test]
+    fn whoever_measures_and_stands_still_keeps_no_run_from_its_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let collector = collector(&listener, LONG);
+        let (asks, asked) = mpsc::channel();
+        let (answers, answered) = mpsc::channel();
+        let gather = Box::new(move || {
+            asks.send(()).unwrap();
+            answered.recv().unwrap()
+        });
+        let exports = often(collector, gather, &Arc::default());
+        let exporter = Exporter::start(Resource::default(), exports).unwrap();
+        asked.recv().unwrap();
+        exporter.finish(Duration::ZERO);
+        answers.send(None).unwrap();
     }
 }

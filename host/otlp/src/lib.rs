@@ -7,21 +7,24 @@
 //!
 //! Invariants:
 //! - whoever makes spans never waits for this crate, and neither does the end of a run for longer than it allows;
-//! - every span that is taken from the queue is counted once: exported, or failed;
+//! - every span that is taken from the queue is counted once: exported, or failed; so is every point of a metric;
 //! - every request has a deadline, what is read of an answer has a limit, and a collector that is away is asked the less
 //!   often the longer it is;
 //! - a collector's address may be told, the headers that are sent to it are not.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod away;
 mod client;
+mod end;
 mod exporter;
 mod measurements;
 mod metrics;
 mod options;
 mod spans;
+mod traces;
 mod trouble;
 mod wire;
 
-pub use exporter::{Exporter, Exports, Gather};
-pub use options::{Collector, OtlpError, Resource};
+pub use exporter::{Exporter, Exports, Gather, Metrics};
+pub use options::{Collector, Endpoint, OtlpError, Resource, without_secrets};

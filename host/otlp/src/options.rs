@@ -51,27 +51,52 @@ pub enum OtlpError {
     Thread(#[from] std::io::Error),
 }
 
+/// Where a collector is told one kind of message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint<'a> {
+    /// The URL of a whole collector: the path of the kind of message is appended to its own.
+    Base {
+        /// The URL.
+        url: &'a str,
+        /// The path, as in `/v1/traces`.
+        path: &'a str,
+    },
+    /// This URL and no other.
+    Exact(&'a str),
+}
+
+impl Endpoint<'_> {
+    /// The URL that messages are sent to, in full.
+    fn whole(&self) -> String {
+        match self {
+            Endpoint::Base { url, path } => format!("{}{path}", url.trim_end_matches('/')),
+            Endpoint::Exact(url) => (*url).to_owned(),
+        }
+    }
+}
+
 impl Collector {
-    /// At this URL. One without a path is that of a whole collector, whose place for these messages is `path`; one with a
-    /// path is taken as it is. `headers` are as `OTEL_EXPORTER_OTLP_HEADERS` has them: `name=value,name=value`, values
-    /// percent-encoded.
+    /// At this endpoint. `headers` are as `OTEL_EXPORTER_OTLP_HEADERS` has them: `name=value,name=value`, values
+    /// percent-encoded. A user, a query or a fragment may be secrets, and are refused.
     pub fn new(
-        url: &str,
-        path: &str,
+        endpoint: Endpoint<'_>,
         headers: &str,
         timeout: Duration,
     ) -> Result<Collector, OtlpError> {
-        let wrong = |why: String| OtlpError::Url {
-            url: url.to_owned(),
-            why,
+        let url = match endpoint {
+            Endpoint::Base { url, .. } | Endpoint::Exact(url) => url,
         };
-        let whole = |url: &str| url.parse::<Uri>().map_err(|error| wrong(error.to_string()));
-        let mut uri = whole(url)?;
-        if uri.path().is_empty() || uri.path() == "/" {
-            uri = whole(&format!("{}{path}", url.trim_end_matches('/')))?;
+        let wrong = |why: &str| OtlpError::Url {
+            url: without_secrets(url),
+            why: why.to_owned(),
+        };
+        if url.contains(['@', '?', '#']) {
+            return Err(wrong("it has a user, a query or a fragment"));
         }
+        let uri = endpoint.whole().parse::<Uri>();
+        let uri = uri.map_err(|error| wrong(&error.to_string()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
-            return Err(wrong("it has another scheme, or no host".to_owned()));
+            return Err(wrong("it has another scheme, or no host"));
         }
         Ok(Collector {
             uri,
@@ -83,6 +108,21 @@ impl Collector {
     /// Where it is, to be shown.
     pub fn url(&self) -> String {
         self.uri.to_string()
+    }
+
+    /// Whether headers go there that everybody on the way can read.
+    pub fn tells_headers(&self) -> bool {
+        self.uri.scheme_str() != Some("https") && !self.headers.is_empty()
+    }
+}
+
+/// A URL as it may be shown, whatever it is: without what stands before an `@`, and after a `?` or a `#`.
+pub fn without_secrets(url: &str) -> String {
+    let shown = url.split(['?', '#']).next().unwrap_or_default();
+    match (shown.split_once("://"), shown.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
+        (None, Some((_, rest))) => rest.to_owned(),
+        (_, None) => shown.to_owned(),
     }
 }
 
@@ -195,27 +235,47 @@ mod tests {
     use super::*;
 
     fn collector(url: &str, headers: &str) -> Result<Collector, OtlpError> {
-        Collector::new(url, "/v1/traces", headers, Duration::from_secs(1))
+        Collector::new(Endpoint::Exact(url), headers, Duration::from_secs(1))
     }
 
     #[test]
-    fn a_url_without_a_path_is_that_of_a_whole_collector() {
-        let url = |url: &str| collector(url, "").unwrap().url();
-        assert_eq!(
-            url("http://127.0.0.1:4318"),
-            "http://127.0.0.1:4318/v1/traces"
-        );
-        assert_eq!(
-            url("http://127.0.0.1:4318/"),
-            "http://127.0.0.1:4318/v1/traces"
-        );
-        assert_eq!(
-            url("https://a.example/own/place"),
-            "https://a.example/own/place"
-        );
+    fn the_url_of_a_whole_collector_keeps_its_path_and_an_exact_one_is_taken_as_it_is() {
+        let base = |url| {
+            let path = "/v1/traces";
+            let endpoint = Endpoint::Base { url, path };
+            let collector = Collector::new(endpoint, "", Duration::from_secs(1));
+            collector.unwrap().url()
+        };
+        assert_eq!(base("http://a:4318"), "http://a:4318/v1/traces");
+        assert_eq!(base("http://a:4318/"), "http://a:4318/v1/traces");
+        assert_eq!(base("https://a/otlp"), "https://a/otlp/v1/traces");
+        assert_eq!(base("https://a/otlp/"), "https://a/otlp/v1/traces");
+        let exact = |url| collector(url, "").unwrap().url();
+        assert_eq!(exact("https://a/own/place"), "https://a/own/place");
+        assert_eq!(exact("https://a"), "https://a/");
         for wrong in ["", "4318", "ftp://a.example", "/v1/traces", "http://"] {
             assert!(collector(wrong, "").is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_may_be_a_secret_in_a_url_is_refused_and_never_told() {
+        for secret in [
+            "http://user:secret@a.example",
+            "https://a.example/v1?key=secret",
+            "https://a.example/#secret",
+            "secret@a.example",
+            "ftp://u:secret@a@b?secret",
+        ] {
+            let error = collector(secret, "").unwrap_err().to_string();
+            assert!(
+                !error.contains("secret@") && !error.contains("=secret"),
+                "{error}"
+            );
+            assert!(!without_secrets(secret).contains("secret"), "{secret}");
+        }
+        let plain = "https://a.example/otlp";
+        assert_eq!(without_secrets(plain), plain);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tidegate_contract::ModelError;
 use tidegate_telemetry::metrics::{Histogram, REQUEST_SECONDS, Spread, TOKEN_SECONDS};
@@ -26,6 +26,8 @@ pub struct EngineStats {
 pub struct ModelStats {
     /// Its name.
     pub name: String,
+    /// When it was loaded, from which its totals count; none if it is not.
+    pub since: Option<SystemTime>,
     /// Bytes it holds on the device, its draft model included.
     pub memory: u64,
     /// Whether it has ended.
@@ -44,7 +46,7 @@ pub struct ModelStats {
     pub blocks_cached: usize,
     /// Requests that ended with an answer, in total.
     pub answered: u64,
-    /// Requests that ended with an error, in total, those of the next three included.
+    /// Requests that ended with an error, in total: those of the next four together.
     pub failed: u64,
     /// Requests whose deadline passed, in total.
     pub expired: u64,
@@ -52,6 +54,8 @@ pub struct ModelStats {
     pub hopeless: u64,
     /// Requests that were cancelled, in total.
     pub cancelled: u64,
+    /// Requests that ended with another error, in total.
+    pub failed_otherwise: u64,
     /// Requests given back because the queue was full, in total.
     pub refused: u64,
     /// Answer tokens made, in total.
@@ -76,14 +80,18 @@ pub struct ModelStats {
     pub drafted: u64,
     /// Guesses that were right, in total.
     pub accepted: u64,
+    /// Guesses that were wrong, in total; nobody knows of those of a step that failed.
+    pub rejected: u64,
     /// Steps, failed ones included, in total.
     pub steps: u64,
     /// Steps that failed, in total.
     pub failed_steps: u64,
-    /// Rows of all steps, in total.
+    /// Rows of all steps, in total: those of the next two together.
     pub rows: u64,
-    /// Of these, those of prompts and texts, in total.
+    /// Rows of prompts and texts, in total.
     pub prompt_rows: u64,
+    /// Rows of answers, in total.
+    pub answer_rows: u64,
     /// Time spent in steps, in total.
     pub step_time: Duration,
     /// Most sequences or texts in one step so far.
@@ -107,6 +115,8 @@ pub struct ModelStats {
 /// The engine's thread writes, everyone reads.
 #[derive(Debug)]
 pub(crate) struct Counters {
+    /// All of it was zero then.
+    since: SystemTime,
     pub(crate) closed: AtomicBool,
     pub(crate) memory: AtomicU64,
     pub(crate) running: AtomicU64,
@@ -114,7 +124,7 @@ pub(crate) struct Counters {
     pub(crate) blocks_used: AtomicU64,
     pub(crate) blocks_cached: AtomicU64,
     pub(crate) answered: AtomicU64,
-    pub(crate) failed: AtomicU64,
+    pub(crate) failed_otherwise: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) hopeless: AtomicU64,
     pub(crate) cancelled: AtomicU64,
@@ -129,9 +139,10 @@ pub(crate) struct Counters {
     pub(crate) draft_reloads: AtomicU64,
     pub(crate) drafted: AtomicU64,
     pub(crate) accepted: AtomicU64,
+    pub(crate) rejected: AtomicU64,
     pub(crate) steps: AtomicU64,
     pub(crate) failed_steps: AtomicU64,
-    pub(crate) rows: AtomicU64,
+    pub(crate) answer_rows: AtomicU64,
     pub(crate) step_nanoseconds: AtomicU64,
     pub(crate) largest_batch: AtomicU64,
     /// Nanoseconds of a step, a prompt token, a decode row.
@@ -147,6 +158,7 @@ pub(crate) struct Counters {
 impl Default for Counters {
     fn default() -> Counters {
         Counters {
+            since: SystemTime::now(),
             closed: AtomicBool::default(),
             memory: AtomicU64::default(),
             running: AtomicU64::default(),
@@ -154,7 +166,7 @@ impl Default for Counters {
             blocks_used: AtomicU64::default(),
             blocks_cached: AtomicU64::default(),
             answered: AtomicU64::default(),
-            failed: AtomicU64::default(),
+            failed_otherwise: AtomicU64::default(),
             expired: AtomicU64::default(),
             hopeless: AtomicU64::default(),
             cancelled: AtomicU64::default(),
@@ -169,9 +181,10 @@ impl Default for Counters {
             draft_reloads: AtomicU64::default(),
             drafted: AtomicU64::default(),
             accepted: AtomicU64::default(),
+            rejected: AtomicU64::default(),
             steps: AtomicU64::default(),
             failed_steps: AtomicU64::default(),
-            rows: AtomicU64::default(),
+            answer_rows: AtomicU64::default(),
             step_nanoseconds: AtomicU64::default(),
             largest_batch: AtomicU64::default(),
             costs: Default::default(),
@@ -191,8 +204,18 @@ impl Counters {
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let size = |counter: &AtomicU64| usize::try_from(total(counter)).unwrap_or(usize::MAX);
         let time = |counter: &AtomicU64| Duration::from_nanos(total(counter));
+        // A sum is made of what was read: read by itself, it could be less than a part of it, or a part could fall.
+        let (prompt_rows, answer_rows) = (total(&self.prompt_rows), total(&self.answer_rows));
+        let failures = [
+            &self.expired,
+            &self.hopeless,
+            &self.cancelled,
+            &self.failed_otherwise,
+        ];
+        let [expired, hopeless, cancelled, failed_otherwise] = failures.map(total);
         ModelStats {
             name: name.into(),
+            since: Some(self.since),
             memory: total(&self.memory),
             closed: self.closed.load(Ordering::Relaxed),
             waiting: waiting.iter().sum(),
@@ -202,10 +225,11 @@ impl Counters {
             blocks_used: size(&self.blocks_used),
             blocks_cached: size(&self.blocks_cached),
             answered: total(&self.answered),
-            failed: total(&self.failed),
-            expired: total(&self.expired),
-            hopeless: total(&self.hopeless),
-            cancelled: total(&self.cancelled),
+            failed: expired + hopeless + cancelled + failed_otherwise,
+            expired,
+            hopeless,
+            cancelled,
+            failed_otherwise,
             refused: total(&self.refused),
             tokens: total(&self.tokens),
             prompt_tokens: total(&self.prompt_tokens),
@@ -218,10 +242,12 @@ impl Counters {
             draft_reloads: total(&self.draft_reloads),
             drafted: total(&self.drafted),
             accepted: total(&self.accepted),
+            rejected: total(&self.rejected),
             steps: total(&self.steps),
             failed_steps: total(&self.failed_steps),
-            rows: total(&self.rows),
-            prompt_rows: total(&self.prompt_rows),
+            rows: prompt_rows + answer_rows,
+            prompt_rows,
+            answer_rows,
             step_time: time(&self.step_nanoseconds),
             largest_batch: size(&self.largest_batch),
             step_fixed: time(&self.costs[0]),
@@ -241,12 +267,11 @@ impl Counters {
 
     /// Notes a request that ended without an answer.
     pub(crate) fn failure(&self, error: &ModelError) {
-        Counters::add(&self.failed, 1);
         match error {
             ModelError::Expired { .. } => Counters::add(&self.expired, 1),
             ModelError::Hopeless { .. } => Counters::add(&self.hopeless, 1),
             ModelError::Cancelled => Counters::add(&self.cancelled, 1),
-            _ => {}
+            _ => Counters::add(&self.failed_otherwise, 1),
         }
     }
 
@@ -264,8 +289,8 @@ impl Counters {
         costs: [Duration; 3],
     ) {
         Counters::add(&self.steps, 1);
-        Counters::add(&self.rows, prompt + answer);
         Counters::add(&self.prompt_rows, prompt);
+        Counters::add(&self.answer_rows, answer);
         self.step_seconds.observe(took);
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.step_nanoseconds

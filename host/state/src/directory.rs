@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{
     AppendFile, CommitLogError, FileLayer, InUse, Recovered, TaskId, TaskImage,
@@ -28,14 +29,19 @@ const LOG: &str = "commit.log";
 /// What holds the name of the process that uses the directory.
 const INSTANCE: &str = "instance";
 
+/// When the directory was made, nanoseconds since 1970: what is counted over restarts was zero then.
+const CREATED: &str = "created";
+
 /// What a state directory may have in it without a commit log: what a start that was cut short leaves, what is left
 /// when the log was taken away, and what is on a disk of its own.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 15] = [
     "commit.log.new",
     "key",
     "key.new",
     INSTANCE,
     "instance.new",
+    CREATED,
+    "created.new",
     // What an older version left there.
     "lock",
     "again",
@@ -53,6 +59,7 @@ pub struct StateDirectory {
     path: PathBuf,
     key: StateKey,
     instance: String,
+    created: SystemTime,
 }
 
 /// The commit log of a directory that this process has, before it is known what it says.
@@ -116,6 +123,7 @@ impl StateDirectory {
         let key = key(path, std::env::var_os(KEY_VARIABLE).as_deref(), &bytes)?;
         let directory = StateDirectory {
             instance: instance(path)?,
+            created: created(path)?,
             path: path.to_path_buf(),
             key: key.clone(),
         };
@@ -225,6 +233,11 @@ impl StateDirectory {
         &self.instance
     }
 
+    /// When it was made.
+    pub fn created(&self) -> SystemTime {
+        self.created
+    }
+
     /// The key.
     pub fn key(&self) -> &StateKey {
         &self.key
@@ -330,6 +343,34 @@ fn instance(directory: &Path) -> Result<String, CommitLogError> {
                 .and_then(|()| disk::sync_names(directory))
                 .map_err(|why| error(format!("it cannot be written: {why}")))?;
             Ok(name)
+        }
+        Err(why) => Err(error(why.to_string())),
+    }
+}
+
+/// When a directory was made, as it is kept there; that the name of its process was written is the sign of an older one.
+fn created(directory: &Path) -> Result<SystemTime, CommitLogError> {
+    let path = directory.join(CREATED);
+    let error = |why: String| CommitLogError::Read {
+        path: path.display().to_string(),
+        why,
+    };
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let nanoseconds = text.trim().parse().map(Duration::from_nanos);
+            let created = nanoseconds
+                .ok()
+                .and_then(|time| UNIX_EPOCH.checked_add(time));
+            created.ok_or_else(|| error("it is a number of nanoseconds since 1970".into()))
+        }
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
+            let named = fs::metadata(directory.join(INSTANCE)).and_then(|about| about.modified());
+            let created = named.unwrap_or_else(|_| SystemTime::now());
+            let since = created.duration_since(UNIX_EPOCH).unwrap_or_default();
+            write_private(&path, since.as_nanos().to_string().as_bytes())
+                .and_then(|()| disk::sync_names(directory))
+                .map_err(|why| error(format!("it cannot be written: {why}")))?;
+            Ok(created)
         }
         Err(why) => Err(error(why.to_string())),
     }

@@ -1,11 +1,12 @@
 //! What is counted at the two ends of a pipeline, and of its cuts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::lag::{SourcePart, SourceParts, behind, unread};
 use crate::meters::Counter;
-use crate::metrics::{Exposition, Gauge, table};
+use crate::metrics::{Exposition, table};
 
 /// The counters of one source.
 #[derive(Debug)]
@@ -18,36 +19,19 @@ pub struct SourceMeters {
     pub rejected: Counter,
     /// Bytes of the batches that were read, as they are in memory.
     pub bytes: Counter,
-    /// Records that lie unread before all workers.
-    pub unread_records: Known,
+    /// How far its workers are.
+    parts: SourceParts,
+}
+
+/// How far a source is behind, as far as that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceLag {
+    /// Records that lie unread.
+    pub records: Option<u64>,
     /// Bytes that do.
-    pub unread_bytes: Known,
-    /// Event time of the record that was read last, microseconds since 1970; 0 if none had any.
-    event_time: AtomicI64,
-}
-
-/// A number that several know a part of, once one does.
-#[derive(Debug, Default)]
-pub struct Known {
-    number: Gauge,
-    is_known: AtomicBool,
-}
-
-impl Known {
-    /// One knew this much of it before, and knows this much now.
-    pub fn change(&self, before: Option<u64>, now: Option<u64>) {
-        self.number
-            .change(before.unwrap_or_default(), now.unwrap_or_default());
-        if now.is_some() {
-            self.is_known.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// What is known.
-    pub fn get(&self) -> Option<u64> {
-        let known = self.is_known.load(Ordering::Relaxed);
-        known.then(|| self.number.get())
-    }
+    pub bytes: Option<u64>,
+    /// By the event times of its records.
+    pub behind: Option<Duration>,
 }
 
 impl SourceMeters {
@@ -57,32 +41,26 @@ impl SourceMeters {
             records: Counter::default(),
             rejected: Counter::default(),
             bytes: Counter::default(),
-            unread_records: Known::default(),
-            unread_bytes: Known::default(),
-            event_time: AtomicI64::new(0),
+            parts: SourceParts::default(),
         }
     }
 
-    /// Event time of the record that was read last, if it has one; microseconds since 1970.
-    pub fn read_of(&self, event_time: Option<i64>) {
-        if let Some(time) = event_time {
-            self.event_time.store(time, Ordering::Relaxed);
-        }
+    /// For one worker, to tell how far it is.
+    pub fn part(&self) -> SourcePart {
+        self.parts.part()
     }
 
-    /// How far the source is behind: nothing once all of it is read, else the age of what was read last, if records say
-    /// when they arose.
-    pub fn behind(&self) -> Option<Duration> {
-        let unread = [self.unread_records.get(), self.unread_bytes.get()];
-        let time = self.event_time.load(Ordering::Relaxed);
-        if time == 0 {
-            return None;
+    /// How far its workers are together.
+    pub fn lag(&self) -> SourceLag {
+        let Some(told) = self.parts.told() else {
+            return SourceLag::default();
+        };
+        let now = Instant::now();
+        SourceLag {
+            records: unread(&told, now, |part| part.records),
+            bytes: unread(&told, now, |part| part.bytes),
+            behind: behind(&told, now, microseconds_now()),
         }
-        if unread.contains(&Some(0)) {
-            return Some(Duration::ZERO);
-        }
-        let age = microseconds_now().saturating_sub(time);
-        Some(Duration::from_micros(u64::try_from(age).unwrap_or(0)))
     }
 
     pub(crate) fn expose(&self, exposition: &mut Exposition) {
@@ -90,13 +68,14 @@ impl SourceMeters {
         exposition.add(&table::SOURCE_RECORDS, &name, self.records.get());
         exposition.add(&table::SOURCE_REJECTED, &name, self.rejected.get());
         exposition.add(&table::SOURCE_BYTES, &name, self.bytes.get());
-        if let Some(records) = self.unread_records.get() {
+        let lag = self.lag();
+        if let Some(records) = lag.records {
             exposition.add(&table::SOURCE_LAG_RECORDS, &name, records);
         }
-        if let Some(bytes) = self.unread_bytes.get() {
+        if let Some(bytes) = lag.bytes {
             exposition.add(&table::SOURCE_LAG_BYTES, &name, bytes);
         }
-        if let Some(behind) = self.behind() {
+        if let Some(behind) = lag.behind {
             exposition.add(&table::SOURCE_LAG_SECONDS, &name, behind);
         }
     }
@@ -185,23 +164,6 @@ pub(crate) fn microseconds_now() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_source_is_behind_by_the_age_of_what_was_read_until_all_of_it_is() {
-        let source = SourceMeters::new("in");
-        assert_eq!(source.behind(), None, "no record says when it arose");
-        source.read_of(Some(microseconds_now() - 3_600_000_000));
-        source.unread_records.change(None, Some(5));
-        let behind = source.behind().unwrap();
-        assert!(behind >= Duration::from_secs(3600), "{behind:?}");
-        // Two workers, each with partitions of its own.
-        source.unread_records.change(None, Some(2));
-        source.unread_records.change(Some(5), Some(0));
-        assert_eq!(source.unread_records.get(), Some(2));
-        assert!(source.behind().unwrap() > Duration::ZERO);
-        source.unread_records.change(Some(2), Some(0));
-        assert_eq!(source.behind(), Some(Duration::ZERO));
-    }
 
     #[test]
     fn what_no_cut_has_ages_until_its_worker_has_ended() {

@@ -15,6 +15,7 @@ mod edges;
 mod ends;
 pub mod events;
 mod format;
+mod lag;
 mod lately;
 mod latency;
 mod meters;
@@ -26,8 +27,9 @@ pub mod trace;
 mod works;
 
 pub use edges::{Edges, Sender, Taker};
-pub use ends::{CutClock, Known, SinkMeters, SourceMeters};
+pub use ends::{CutClock, SinkMeters, SourceLag, SourceMeters};
 pub use format::{count, decimal, milliseconds, size};
+pub use lag::{PartitionLag, SourcePart, UnreadNow};
 pub use latency::LatencyRecorder;
 pub use meters::{Counter, Meters, Snapshot, StageMeters, Unavailable};
 pub use plain::{is_plain, plain, plain_json};

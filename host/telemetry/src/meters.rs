@@ -3,14 +3,14 @@
 mod expose;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::edges::Edges;
 use crate::ends::{CutClock, Settled, SinkMeters, SourceMeters, microseconds_now};
 use crate::lately::Lately;
 use crate::latency::{LatencyRecorder, merged};
-use crate::metrics::{CUT_SECONDS, Gauge, Histogram, STAGE_SECONDS, Stretch};
+use crate::metrics::{CUT_SECONDS, Gauge, Histogram, PointCounts, STAGE_SECONDS, Stretch};
 use crate::summary::{LatencyMs, ModelTotals, Records, SlotSummary, Summary};
 use crate::trace::Tracer;
 
@@ -144,6 +144,7 @@ pub struct Meters {
     /// Whether what happens is of no stream, and nothing for the log.
     beside: bool,
     tracer: Tracer,
+    points: Arc<PointCounts>,
     started: Instant,
     /// Read from the sources, those that could not be decoded included.
     pub records_in: Counter,
@@ -201,6 +202,7 @@ impl Meters {
             pipeline: pipeline.to_owned(),
             beside: false,
             tracer: Tracer::default(),
+            points: Arc::default(),
             started: Instant::now(),
             records_in: Counter::default(),
             records_out: Counter::default(),
@@ -267,6 +269,12 @@ impl Meters {
     #[must_use]
     pub fn with_tracer(self, tracer: Tracer) -> Self {
         Self { tracer, ..self }
+    }
+
+    /// With what becomes of the points of metrics.
+    #[must_use]
+    pub fn with_points(self, points: Arc<PointCounts>) -> Self {
+        Self { points, ..self }
     }
 
     /// Where spans go.

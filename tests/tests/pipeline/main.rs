@@ -4,6 +4,7 @@
 mod accounts;
 mod asking;
 mod audit;
+mod behind;
 mod compile;
 mod crash;
 mod deploy;

@@ -86,7 +86,7 @@ fn deploy(workspace: &Workspace, config: &str) -> Output {
     ])
 }
 
-fn metrics(workspace: &Workspace) -> String {
+pub(crate) fn metrics(workspace: &Workspace) -> String {
     let file: PathBuf = workspace.path("state/admin.json");
     let admin: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let (address, token) = (admin["address"].as_str(), admin["token"].as_str());

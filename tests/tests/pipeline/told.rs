@@ -226,7 +226,7 @@ config = { words = ["kaputt"], action = "dead-letter" }
     let read = metrics
         .iter()
         .rev()
-        .find(|metric| metric.name == "tidegate_in_records");
+        .find(|metric| metric.name == "tidegate_in_records_total");
     let read = read.unwrap_or_else(|| panic!("{metrics:#?}"));
     assert_eq!(read.unit, "{records}");
     assert!(

@@ -229,7 +229,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             pipeline.sources.iter().map(|source| source.name.as_str()),
             pipeline.sinks.iter().map(|sink| sink.name.as_str()),
         );
-    let meters = Arc::new(meters.with_tracer(collectors.tracer()));
+    let meters = Arc::new(
+        meters
+            .with_tracer(collectors.tracer())
+            .with_points(collectors.points()),
+    );
     let serving = match (&gateway, &pipeline.gateway, opened.bound) {
         (Some(gateway), Some(configured), Some(bound)) => Some(Serving::start(
             &pipeline,
@@ -289,6 +293,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         serving,
         controls: run.controls(),
         meters: meters.clone(),
+        account_since: state.created(),
         live,
         playground: Playground::new(pipeline.clone(), served, run.controls()),
         letters: wire::letters::open(&pipeline, committed, again),

@@ -11,7 +11,7 @@ pub(crate) use self::gateway::{GatewayNow, gateway};
 pub(crate) use self::models::{ModelNow, models, remote};
 pub(crate) use self::operators::operators;
 pub(crate) use self::playground::{PlaygroundNow, playground};
-pub(crate) use self::process::process;
+pub(crate) use self::process::{BEGAN, process};
 pub(crate) use self::revisions::revisions;
 
 use tidegate_contract::OperatorVersion;

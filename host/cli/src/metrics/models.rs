@@ -2,7 +2,7 @@
 
 use tidegate_connect::remote::{RemoteStats, Standing};
 use tidegate_serving::ModelStats;
-use tidegate_telemetry::metrics::{Exposition, Family, table};
+use tidegate_telemetry::metrics::{Exposition, Family, Since, Value, table};
 
 /// A model of this machine, as it stands.
 pub(crate) struct ModelNow {
@@ -34,36 +34,42 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
     for model in models {
         let (name, stats) = (model.name.as_str(), &model.stats);
         exposition.add(&table::MODEL_LOADED, &[name], model.loaded);
+        // A model that is not loaded has counted nothing: its counters begin with its load.
+        let mut add = |family: &'static Family, labels: &[&str], value: Value| match (
+            family.since,
+            stats.since,
+        ) {
+            (Since::Load, Some(since)) => exposition.add_since(family, labels, value, since),
+            (Since::Load, None) => {}
+            _ => exposition.add(family, labels, value),
+        };
         for (class, waiting) in stats.waiting_by_class.iter().enumerate() {
             let class = class.to_string();
-            exposition.add(&table::MODEL_WAITING, &[name, &class], *waiting);
+            add(&table::MODEL_WAITING, &[name, &class], (*waiting).into());
         }
         for (family, figure) in FIGURES {
-            exposition.add(family, &[name], figure(stats));
+            add(family, &[name], figure(stats).into());
         }
-        let known = stats.expired + stats.hopeless + stats.cancelled;
         for (reason, number) in [
             ("expired", stats.expired),
             ("hopeless", stats.hopeless),
             ("cancelled", stats.cancelled),
-            ("failed", stats.failed.saturating_sub(known)),
+            ("failed", stats.failed_otherwise),
         ] {
-            exposition.add(&table::MODEL_FAILED, &[name, reason], number);
+            add(&table::MODEL_FAILED, &[name, reason], number.into());
         }
         for (kind, number) in [
             ("prompt", stats.prompt_tokens),
             ("cached", stats.prefix_hit_tokens),
             ("generated", stats.tokens),
         ] {
-            exposition.add(&table::MODEL_TOKENS, &[name, kind], number);
+            add(&table::MODEL_TOKENS, &[name, kind], number.into());
         }
-        let rejected = stats.drafted.saturating_sub(stats.accepted);
-        for (outcome, number) in [("accepted", stats.accepted), ("rejected", rejected)] {
-            exposition.add(&table::MODEL_DRAFTED, &[name, outcome], number);
+        for (outcome, number) in [("accepted", stats.accepted), ("rejected", stats.rejected)] {
+            add(&table::MODEL_DRAFTED, &[name, outcome], number.into());
         }
-        let answers = stats.rows.saturating_sub(stats.prompt_rows);
-        for (kind, number) in [("prompt", stats.prompt_rows), ("answer", answers)] {
-            exposition.add(&table::MODEL_ROWS, &[name, kind], number);
+        for (kind, number) in [("prompt", stats.prompt_rows), ("answer", stats.answer_rows)] {
+            add(&table::MODEL_ROWS, &[name, kind], number.into());
         }
         for (family, spread) in [
             (&table::MODEL_STEP_SECONDS, &stats.step_seconds),
@@ -77,10 +83,7 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
                 &stats.between_tokens_seconds,
             ),
         ] {
-            // A model that is not loaded has measured nothing.
-            if !spread.counts.is_empty() {
-                exposition.add(family, &[name], spread.clone());
-            }
+            add(family, &[name], spread.clone().into());
         }
     }
     // Several models share an adapter, and several adapters may have one name.
@@ -138,7 +141,9 @@ pub(crate) fn remote(exposition: &mut Exposition, models: &[RemoteStats]) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use tidegate_telemetry::metrics::Kind;
 
     use super::*;
 
@@ -147,13 +152,13 @@ mod tests {
             name: name.into(),
             loaded: true,
             stats: ModelStats {
-                failed: 9,
+                since: Some(SystemTime::now()),
                 expired: 2,
-                cancelled: 3,
-                drafted: 10,
+                failed_otherwise: 4,
                 accepted: 7,
-                rows: 50,
+                rejected: 3,
                 prompt_rows: 20,
+                answer_rows: 30,
                 ..ModelStats::default()
             },
             adapter: (index, adapter.into(), 100, 40),
@@ -189,6 +194,29 @@ mod tests {
                 "tidegate_adapter_used_bytes{adapter=\"gpu\"} 80",
             ],
         );
+    }
+
+    #[test]
+    fn a_model_counts_from_its_load_and_nothing_before_it() {
+        let mut exposition = Exposition::of_process(UNIX_EPOCH + Duration::from_nanos(7));
+        let loaded = UNIX_EPOCH + Duration::from_nanos(9);
+        let since = |since| {
+            let mut model = model("one", 0, "gpu");
+            model.stats.since = since;
+            model
+        };
+        models(&mut exposition, &[since(Some(loaded))]);
+        for family in exposition.families().iter() {
+            let counts = matches!(family.kind, Kind::Counter | Kind::Histogram);
+            for sample in &family.samples {
+                assert_eq!(sample.since, if counts { 9 } else { 0 }, "{}", family.name);
+            }
+        }
+        let mut exposition = Exposition::default();
+        models(&mut exposition, &[since(None)]);
+        let text = exposition.text();
+        assert!(text.contains("tidegate_model_running_sequences{"), "{text}");
+        assert!(!text.contains("tidegate_model_tokens_total{"), "{text}");
     }
 
     #[test]

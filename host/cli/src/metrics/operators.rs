@@ -7,6 +7,8 @@ use tidegate_telemetry::metrics::{
     self as shown, Exposition, Measured, Sample, Spread, Unit, table,
 };
 
+use tidegate_telemetry::trace::nanoseconds;
+
 use super::short;
 
 /// The help of a metric whose operator says nothing of it.
@@ -23,11 +25,16 @@ pub(crate) fn operators<'a>(
         for revision in revisions {
             let own = [slot, short(&revision.version)];
             let refused = revision.refused;
-            exposition.add(&table::OPERATOR_SERIES_REFUSED, &own, refused);
+            let (family, since) = (&table::OPERATOR_SERIES_REFUSED, revision.since);
+            exposition.add_since(family, &own, refused, since);
             for (metric, series) in &revision.metrics {
                 let family = exposition.family(described(metric));
                 for (values, value) in series {
-                    family.samples.push(sample(own, metric, values, value));
+                    let mut sample = sample(own, metric, values, value);
+                    if metric.kind != Kind::Gauge {
+                        sample.since = nanoseconds(since);
+                    }
+                    family.samples.push(sample);
                 }
             }
         }
@@ -63,6 +70,7 @@ fn sample(
     let own = own.map(|(name, value)| (Cow::Owned(name.clone()), value.clone()));
     Sample {
         labels: host.into_iter().chain(own).collect(),
+        since: 0,
         value: match value {
             Value::Sum(sum) => shown::Value::Whole(*sum),
             Value::Last(last) => shown::Value::Real(*last),
@@ -78,6 +86,7 @@ fn sample(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::SystemTime;
 
     use tidegate_contract::{KeptRevision, OperatorVersion};
     use tidegate_operator::SERIES_REFUSED;
@@ -110,6 +119,7 @@ mod tests {
                 .map(|(metric, values)| (metric, series(values)))
                 .collect(),
             refused: 2,
+            since: SystemTime::UNIX_EPOCH,
         }
     }
 

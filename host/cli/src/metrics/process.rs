@@ -1,11 +1,16 @@
 //! The process itself, by the names that Prometheus's client libraries give it. Linux tells; elsewhere nothing does.
 
 use std::fs;
+use std::sync::LazyLock;
+use std::time::SystemTime;
 
 use tidegate_telemetry::metrics::{Exposition, table};
 
 /// Parts of a second in which Linux tells times to programs, on every architecture.
 const TICKS: f64 = 100.0;
+
+/// When the process began: looked at before anything is counted.
+pub(crate) static BEGAN: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
 
 /// What the process takes, and whether its pipeline runs.
 pub(crate) fn process(exposition: &mut Exposition, pipeline: &str, ready: bool) {

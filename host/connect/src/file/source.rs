@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File};
 use tidegate_codec::DecoderOptions;
-use tidegate_contract::{Assigned, Lag, Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Assigned, Lag, Partition, Source, SourceError, SourceEvent, Unread};
 
 use crate::lines::{Gathered, Lines, Stopped};
 use crate::now_micros;
@@ -178,16 +178,18 @@ impl Source for FileSource {
     }
 
     /// Of a pipe nothing is known.
-    fn lag(&mut self) -> Option<Lag> {
+    fn lag(&mut self) -> Vec<Lag> {
+        let known = Instant::now();
         let unread = |file: &OpenFile| {
             let length = file.length().ok().flatten()?;
-            Some(length.saturating_sub(file.lines.cutter.position()))
+            let bytes = length.saturating_sub(file.lines.cutter.position());
+            Some(Lag {
+                partition: file.partition.number,
+                unread: Unread::Bytes(bytes),
+                known,
+            })
         };
-        let bytes = self.files.iter().map(unread).sum::<Option<u64>>()?;
-        Some(Lag {
-            records: (bytes == 0).then_some(0),
-            bytes: Some(bytes),
-        })
+        self.files.iter().filter_map(unread).collect()
     }
 }
 

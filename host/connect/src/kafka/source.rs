@@ -471,7 +471,7 @@ impl Source for KafkaSource {
         Ok(())
     }
 
-    fn lag(&mut self) -> Option<Lag> {
+    fn lag(&mut self) -> Vec<Lag> {
         self.unread()
     }
 

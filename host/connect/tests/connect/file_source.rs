@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tidegate_codec::{DecoderOptions, Format};
 use tidegate_connect::file::{FileSource, FileSourceOptions};
-use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{Partition, Source, SourceError, SourceEvent, Unread};
 
 use crate::{Read, WAIT, read_to_end};
 
@@ -300,6 +300,26 @@ fn a_followed_file_gives_lines_as_they_are_finished() {
         matches!(error, SourceError::Position { position: 14, .. }),
         "{error}"
     );
+}
+
+#[test]
+fn what_lies_unread_is_counted_in_bytes_also_after_all_was_read() {
+    let input = input(b"one\n");
+    let followed = FileSourceOptions {
+        follow: true,
+        ..options(std::slice::from_ref(&input.path), format(Format::Raw))
+    };
+    let mut source = FileSource::open(followed).unwrap();
+    let unread = |source: &mut FileSource| {
+        let lags = source.lag().into_iter();
+        lags.map(|lag| lag.unread).collect::<Vec<_>>()
+    };
+    source.poll(1, 1, WAIT).unwrap();
+    assert_eq!(unread(&mut source), [Unread::Bytes(4)]);
+    source.poll(10, 1 << 20, WAIT).unwrap();
+    assert_eq!(unread(&mut source), [Unread::Bytes(0)]);
+    append(&input.path, b"two\nthree\n");
+    assert_eq!(unread(&mut source), [Unread::Bytes(10)]);
 }
 
 #[test]

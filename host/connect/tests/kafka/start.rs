@@ -1,13 +1,14 @@
 //! A time to start at.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use tidegate_connect::kafka::{KafkaSourceOptions, KafkaStart};
-use tidegate_contract::{Sink, Source};
+use tidegate_contract::{Sink, Source, Unread};
 use tidegate_record::NewRecord;
 
 use crate::broker::{topic, widen};
-use crate::{Read, WAIT, numbers, open, options, sink, write};
+use crate::{DEADLINE, Read, WAIT, numbers, open, options, sink, write};
 
 /// Some time, milliseconds since 1970.
 const NOON: i64 = 1_763_726_400_000;
@@ -79,4 +80,37 @@ fn a_start_at_a_time_after_the_last_record_is_the_end() {
     produce_at(&topic, NOON, ["new".to_owned()]);
     read.until(&mut source, |read| !read.records.is_empty());
     assert_eq!(read.values(), ["new"]);
+}
+
+#[test]
+fn what_lies_unread_of_each_partition_is_known_without_waiting_for_brokers() {
+    let topic = topic("unread", 2);
+    produce_at(&topic, NOON, numbers(0..20));
+    let mut source = open(KafkaSourceOptions {
+        until_end: false,
+        ..options(&topic, &topic)
+    });
+    let mut read = Read::default();
+    read.until(&mut source, |read| !read.assigned.is_empty());
+    assert!(source.lag().is_empty(), "the brokers have not answered yet");
+    let mut unread = 0;
+    let deadline = Instant::now() + DEADLINE;
+    let lags = loop {
+        assert!(
+            Instant::now() < deadline,
+            "no broker says where the topic ends"
+        );
+        let lags = source.lag();
+        if lags.len() == 2 {
+            break lags;
+        }
+        std::thread::sleep(WAIT / 10);
+    };
+    for lag in lags {
+        let Unread::Records(records) = lag.unread else {
+            panic!("{lag:?}");
+        };
+        unread += records;
+    }
+    assert_eq!(unread + read.records.len() as u64, 20);
 }

@@ -47,8 +47,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// The variable that has the endpoint where the file has none.
+    /// The variable that has the URL of a whole collector where the file has no endpoint.
     pub const ENDPOINT: &'static str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-    /// The variable that has headers where the file names none.
+    /// The variable that has headers for the collectors of the environment, where the file names none.
     pub const HEADERS: &'static str = "OTEL_EXPORTER_OTLP_HEADERS";
 }

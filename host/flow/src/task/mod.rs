@@ -86,6 +86,8 @@ pub(crate) struct Task {
     next: Option<u64>,
     /// Where it began, if that is only known from what came.
     began: Option<u64>,
+    /// When the record arose that was read last, if it says so; microseconds since 1970.
+    pub event_time: Option<i64>,
     /// What became of its records, as the next cut has it.
     pub counts: Counts,
     /// Position and counts of the last cut.
@@ -145,6 +147,7 @@ impl Task {
             topology,
             next: position,
             began: position,
+            event_time: None,
             counts,
             cut_position: position,
             cut_counts: counts,
@@ -454,9 +457,9 @@ impl Task {
             meters.records.add(batch.len() as u64);
             meters.rejected.add(rejected.len() as u64);
             meters.bytes.add(batch.as_bytes().len() as u64);
-            let last = batch.len().checked_sub(1);
-            let last = last.and_then(|last| batch.view().get(last)?.event_time());
-            meters.read_of(last);
+        }
+        if let Some(last) = batch.len().checked_sub(1) {
+            self.event_time = batch.view().get(last).and_then(|last| last.event_time());
         }
         let id = RecordId {
             source: self.partition.source,

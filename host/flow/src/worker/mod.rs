@@ -261,7 +261,7 @@ impl Worker {
             assigned: vec![false; sources.len()],
             opening: vec![false; sources.len()],
             starts: Arc::new(Starts::new(shared.topology.stages.len())),
-            watch: Watch::new(sources.len(), &output.meters),
+            watch: Watch::new(&output.meters),
             shared,
             sources,
             tasks: Tasks::new(output.meters.clone()),

@@ -1,10 +1,11 @@
 //! What a worker looks at now and then, as no record tells it: what its sources have unread, and whether its cuts are
 //! behind.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tidegate_contract::Lag;
-use tidegate_telemetry::{CutClock, Meters};
+use tidegate_contract::{Lag, Partition, Unread};
+use tidegate_telemetry::{CutClock, Meters, PartitionLag, SourceMeters, SourcePart, UnreadNow};
 
 use super::Worker;
 
@@ -14,16 +15,16 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// See the module.
 pub(super) struct Watch {
     looked: Option<Instant>,
-    /// By source, what was told of it last.
-    lags: Vec<Lag>,
+    /// By source, where it is told how far this worker is.
+    parts: Vec<SourcePart>,
     clock: CutClock,
 }
 
 impl Watch {
-    pub(super) fn new(sources: usize, meters: &Meters) -> Watch {
+    pub(super) fn new(meters: &Meters) -> Watch {
         Watch {
             looked: None,
-            lags: vec![Lag::default(); sources],
+            parts: meters.sources().iter().map(SourceMeters::part).collect(),
             clock: meters.cut_clock(),
         }
     }
@@ -42,20 +43,41 @@ impl Worker {
             return;
         }
         self.watch.looked = Some(now);
-        let meters = &self.output.meters;
-        for (index, source) in self.sources.iter_mut().enumerate() {
-            let (Some(told), Some(of)) =
-                (self.watch.lags.get_mut(index), meters.sources().get(index))
-            else {
-                continue;
-            };
-            let lag = source.lag().unwrap_or_default();
-            of.unread_records.change(told.records, lag.records);
-            of.unread_bytes.change(told.bytes, lag.bytes);
-            *told = lag;
+        for (index, (source, part)) in self.sources.iter_mut().zip(&self.watch.parts).enumerate() {
+            let tasks = self
+                .tasks
+                .values()
+                .filter(|task| usize::from(task.partition.source) == index);
+            let read = tasks.map(|task| (task.partition, task.event_time));
+            part.tell(partitions(&source.lag(), read));
         }
         if self.committing.is_none() && !self.has_changes() {
             self.watch.clock.settled(self.output.meters.clock());
         }
     }
+}
+
+/// How far the worker is with the partitions of a source: with those that have a task, and with what the source knows of
+/// others.
+fn partitions(
+    lags: &[Lag],
+    read: impl Iterator<Item = (Partition, Option<i64>)>,
+) -> Vec<PartitionLag> {
+    let mut all: BTreeMap<u32, PartitionLag> = BTreeMap::new();
+    for lag in lags {
+        let (records, bytes) = match lag.unread {
+            Unread::Records(records) => (Some(records), None),
+            Unread::Bytes(bytes) => (None, Some(bytes)),
+        };
+        let unread = UnreadNow {
+            records,
+            bytes,
+            known: lag.known,
+        };
+        all.entry(lag.partition).or_default().unread = Some(unread);
+    }
+    for (partition, event_time) in read {
+        all.entry(partition.number).or_default().event_time = event_time;
+    }
+    all.into_values().collect()
 }

@@ -3,10 +3,11 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{
     Assigned, Done, IngestError, IngestLog, Lag, Partition, Source, SourceError, SourceEvent,
+    Unread,
 };
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
@@ -189,11 +190,13 @@ impl Source for IngestSource {
         Ok(())
     }
 
-    fn lag(&mut self) -> Option<Lag> {
-        Some(Lag {
-            records: Some(self.log.offsets().end.saturating_sub(self.next)),
-            bytes: None,
-        })
+    fn lag(&mut self) -> Vec<Lag> {
+        let records = self.log.offsets().end.saturating_sub(self.next);
+        vec![Lag {
+            partition: self.partition.number,
+            unread: Unread::Records(records),
+            known: Instant::now(),
+        }]
     }
 
     fn commit(&mut self, done: &[Done]) -> Result<(), SourceError> {

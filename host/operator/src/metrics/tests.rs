@@ -100,7 +100,7 @@ fn no_two_metrics_are_shown_by_one_name_and_none_by_one_of_the_host() {
 
 #[test]
 fn counters_that_are_not_declared_are_bounded_have_names_of_their_own_and_are_counted_otherwise() {
-    let metrics = Metrics::default();
+    let metrics = Metrics::new(Vec::new());
     let count = |names: &[String]| {
         metrics.count(names.iter().map(|name| (name.clone(), 1)).collect());
     };

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tidegate_contract::OperatorVersion;
 
@@ -23,19 +24,36 @@ pub struct RevisionMetrics {
     pub metrics: Vec<(Metric, BTreeMap<Vec<String>, Value>)>,
     /// Measurements that were left out, because there were too many combinations of labels.
     pub refused: u64,
+    /// When it had measured nothing.
+    pub since: SystemTime,
 }
 
-/// What a revision has done since the slot was made.
+/// What a revision has done since it was made, or first made of those that are reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevisionReport {
     /// What it is.
     pub version: Arc<OperatorVersion>,
     /// What it has done.
     pub stats: RevisionStats,
+    /// When it had done nothing.
+    pub since: SystemTime,
     /// Whether the slot runs it now.
     pub runs: bool,
     /// Why it is run no more, if it has failed more often than the slot allows.
     pub tripped: Option<String>,
+}
+
+impl RevisionReport {
+    /// Whether it is of the same revision.
+    fn is(&self, other: &RevisionReport) -> bool {
+        self.version.revision.digest == other.version.revision.digest
+    }
+
+    /// Adds what it did when it was deployed before.
+    fn absorb(&mut self, earlier: &RevisionReport) {
+        self.stats.add(&earlier.stats);
+        self.since = self.since.min(earlier.since);
+    }
 }
 
 /// What the slot's revisions have done.
@@ -59,10 +77,22 @@ impl ComponentSlot {
         let mut report = report(revision, false);
         // What its last instances hold is gone when its tasks have changed over.
         (report.stats.memory, report.stats.instances) = (0, 0);
+        // One that was deployed more than once leaves as one: no part of a figure goes before the others.
+        let known = history.latest.iter().position(|known| known.is(&report));
+        if let Some(earlier) = known.and_then(|at| history.latest.remove(at)) {
+            report.absorb(&earlier);
+        }
         history.latest.push_back(report);
+        let held = self.current.load_full();
+        let held: Vec<_> = held
+            .revisions()
+            .map(|own| self::report(own, false))
+            .collect();
+        let leaves = |known: &RevisionReport| held.iter().all(|own| !own.is(known));
         // Two more are the slot's own.
         while history.latest.len() + 2 > REPORTED
-            && let Some(oldest) = history.latest.pop_front()
+            && let Some(at) = history.latest.iter().position(leaves)
+            && let Some(oldest) = history.latest.remove(at)
         {
             history.before.add(&oldest.stats);
         }
@@ -120,11 +150,8 @@ impl ComponentSlot {
         all.extend(held.map(|revision| report(revision, runs(revision))));
         let mut merged: Vec<RevisionReport> = Vec::new();
         for mut report in all {
-            let same = |known: &RevisionReport| {
-                known.version.revision.digest == report.version.revision.digest
-            };
-            if let Some(at) = merged.iter().position(same) {
-                report.stats.add(&merged.remove(at).stats);
+            if let Some(at) = merged.iter().position(|known| known.is(&report)) {
+                report.absorb(&merged.remove(at));
             }
             merged.push(report);
         }
@@ -140,6 +167,7 @@ impl ComponentSlot {
                 version,
                 metrics: metrics.all(),
                 refused: metrics.refused(),
+                since: metrics.since(),
             })
             .collect()
     }
@@ -159,14 +187,9 @@ impl ComponentSlot {
         }
     }
 
-    /// What those revisions have done together that are not reported one by one any more.
-    pub fn before(&self) -> RevisionStats {
-        lock(&self.history).before.clone()
-    }
-
     /// What all its revisions have done together.
     pub fn totals(&self) -> RevisionStats {
-        let mut totals = self.before();
+        let mut totals = lock(&self.history).before.clone();
         for report in self.revisions() {
             totals.add(&report.stats);
         }
@@ -185,6 +208,7 @@ fn report(revision: &Revision, runs: bool) -> RevisionReport {
     RevisionReport {
         version: Arc::clone(&revision.description.version),
         stats: revision.meters.stats(),
+        since: revision.meters.since,
         runs,
         tripped: revision.tally.tripped().map(str::to_owned),
     }

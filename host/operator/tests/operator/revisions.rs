@@ -1,5 +1,6 @@
 //! What is known of a revision, and what becomes of one that fails too often.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_contract::{OperatorError, Slot};
@@ -158,6 +159,32 @@ fn records_that_fail_count_for_the_breaker_and_trials_do_not() {
     slot.deploy(&guest("hostile"), "again").unwrap();
     assert_eq!(slot.tripped(), None);
     assert_eq!(run(&mut *instance(&slot), &batch_of(["good"])).len(), 1);
+}
+
+#[test]
+fn what_a_revision_counts_never_falls_while_it_is_reported() {
+    let (slot, bytes) = (hostile("pass"), guest("hostile"));
+    let mut seen = BTreeMap::new();
+    for turn in 0..30_u32 {
+        // Every seventh is the first once more, when its part is about to be the oldest.
+        let turns = if turn.is_multiple_of(7) { 0 } else { turn };
+        let config = format!("{{\"mode\": \"pass\", \"turns\": {turns}}}");
+        slot.deploy_with(&bytes, "h", &config).unwrap();
+        run(&mut *instance(&slot), &batch_of(["v"]));
+        let mut now = BTreeMap::new();
+        for report in slot.revisions() {
+            let digest = report.version.revision.digest.clone();
+            let counted = (report.since, report.stats.records());
+            if let Some(before) = seen.get(&digest) {
+                let (since, records) = *before;
+                assert!(since == counted.0 && records <= counted.1, "turn {turn}");
+            }
+            now.insert(digest, counted);
+        }
+        assert!(now.len() <= 8);
+        seen = now;
+    }
+    assert_eq!(slot.totals().records(), 30);
 }
 
 #[test]

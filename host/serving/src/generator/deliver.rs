@@ -73,6 +73,7 @@ impl Generator {
         if !part.guesses.is_empty() {
             sequence.rate.learn(part.guesses.len(), right);
             Counters::add(&self.counters.accepted, right);
+            Counters::add(&self.counters.rejected, part.guesses.len() - right);
         }
         self.draft.keep(part.key, sequence.written);
         // What made no token is not kept for others: numbers that are none would go on to them.

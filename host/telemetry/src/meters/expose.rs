@@ -19,6 +19,9 @@ impl Meters {
         let exported = spans(|spans| spans.exported.get());
         exposition.add(&table::SPANS_EXPORTED, &[], exported);
         exposition.add(&table::SPANS_DROPPED, &[], dropped);
+        let points = &self.points;
+        exposition.add(&table::POINTS_EXPORTED, &[], points.exported.get());
+        exposition.add(&table::POINTS_DROPPED, &[], points.failed.get());
         let in_flight = u64::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(0);
         exposition.add(&table::RECORDS_IN_FLIGHT, &[], in_flight);
         exposition.add(&table::CUT_SECONDS, &[], self.cut_seconds.spread());

@@ -65,6 +65,8 @@ pub enum Since {
     Process,
     /// With the model that is loaded under the name.
     Load,
+    /// With the revision: when it was deployed first, of the times that are still known.
+    Revision,
     /// With the state directory: it goes on over restarts and kills.
     State,
 }
@@ -76,6 +78,7 @@ impl Since {
             Since::Now => "now",
             Since::Process => "process",
             Since::Load => "load of the model",
+            Since::Revision => "revision",
             Since::State => "state directory",
         }
     }

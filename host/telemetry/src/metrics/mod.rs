@@ -2,8 +2,9 @@
 //!
 //! A [`Family`] stands once, in [`table`](self::table); whoever measures hands its samples to an [`Exposition`], and one
 //! writer makes Prometheus's text of it. The same collection can be walked ([`Exposition::families`]), so that whoever
-//! exports it otherwise says the same.
+//! exports it otherwise says the same. Every sample carries the moment from which it counts.
 
+mod apart;
 mod family;
 mod gauge;
 mod histogram;
@@ -12,6 +13,10 @@ mod text;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::time::SystemTime;
+
+use crate::meters::Counter;
+use crate::trace::nanoseconds;
 
 pub use self::family::{Family, Kind, Label, Since, Unit};
 pub use self::gauge::{Gauge, Stretch};
@@ -22,8 +27,19 @@ pub use self::histogram::{
 /// What is measured, at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Exposition {
+    /// When the process began, nanoseconds since 1970; 0 if that is not known.
+    process: u64,
     families: Vec<Measured>,
     places: HashMap<Cow<'static, str>, usize>,
+}
+
+/// What became of the points of metrics that were made for a collector.
+#[derive(Debug, Default)]
+pub struct PointCounts {
+    /// Those that it has taken.
+    pub exported: Counter,
+    /// Those that it has refused or not taken in time.
+    pub failed: Counter,
 }
 
 /// A family with its samples.
@@ -48,6 +64,8 @@ pub struct Sample {
     pub labels: Vec<(Cow<'static, str>, String)>,
     /// What it amounts to.
     pub value: Value,
+    /// The moment from which it counts: it was zero then. Nanoseconds since 1970; 0 for what says what is now.
+    pub since: u64,
 }
 
 /// What a sample amounts to.
@@ -98,14 +116,46 @@ impl From<Spread> for Value {
 }
 
 impl Exposition {
-    /// Adds a sample; `labels` are the values of the family's labels, in its order.
+    /// Nothing yet, of a process that began then.
+    pub fn of_process(began: SystemTime) -> Exposition {
+        Exposition {
+            process: nanoseconds(began),
+            ..Exposition::default()
+        }
+    }
+
+    /// Adds a sample of what is now, or counts from the beginning of the process; `labels` are the values of the family's
+    /// labels, in its order.
     pub fn add(&mut self, family: &'static Family, labels: &[&str], value: impl Into<Value>) {
+        let since = match family.since {
+            Since::Now => 0,
+            Since::Process | Since::Load | Since::Revision | Since::State => self.process,
+        };
+        self.push(family, labels, value.into(), since);
+    }
+
+    /// Adds a sample of what counts from another moment.
+    pub fn add_since(
+        &mut self,
+        family: &'static Family,
+        labels: &[&str],
+        value: impl Into<Value>,
+        since: SystemTime,
+    ) {
+        self.push(family, labels, value.into(), nanoseconds(since));
+    }
+
+    fn push(&mut self, family: &'static Family, labels: &[&str], value: Value, since: u64) {
         debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
         let names = family.labels.iter().map(|label| Cow::Borrowed(label.name));
         let labels = names.zip(labels.iter().map(|&value| value.to_owned()));
         let labels = labels.collect();
-        let value = value.into();
-        self.declare(family).samples.push(Sample { labels, value });
+        let sample = Sample {
+            labels,
+            value,
+            since,
+        };
+        self.declare(family).samples.push(sample);
     }
 
     /// Has the family stand there, also if nothing has a sample of it.
@@ -132,13 +182,14 @@ impl Exposition {
         &mut self.families[place]
     }
 
-    /// All families that were handed in, in their order.
-    pub fn families(&self) -> &[Measured] {
-        &self.families
+    /// All families, in the order in which they were handed in. No name in them, or in the text that is made of them, means
+    /// two things.
+    pub fn families(&self) -> Cow<'_, [Measured]> {
+        apart::taken(&self.families)
     }
 
     /// In the text format of Prometheus, 0.0.4: each family once, with its samples together.
     pub fn text(&self) -> String {
-        text::write(&self.families)
+        text::write(&self.families())
     }
 }

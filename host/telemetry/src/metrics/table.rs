@@ -14,8 +14,8 @@ const fn label(name: &'static str, bound: &'static str) -> Label {
 const SOURCE: &[Label] = &[label("source", "sources of the file")];
 const SINK: &[Label] = &[label("sink", "sinks of the file")];
 const SLOT: Label = label("slot", "stages with an operator");
-const REVISION: Label = label("revision", "8 of a slot, 16 digits each, and `earlier`");
-const VERSION: Label = label("version", "one of a revision; empty for `earlier`");
+const REVISION: Label = label("revision", "8 of a slot, 16 digits each");
+const VERSION: Label = label("version", "one of a revision");
 const MODEL: Label = label("model", "models of the file");
 const ENDPOINT: Label = label("endpoint", "the gateway's endpoints, and `none`");
 const REQUESTS: Unit = Unit::Of("requests");
@@ -91,6 +91,10 @@ families! {
         "Spans that a collector has taken";
     SPANS_DROPPED = Counter "tidegate_spans_dropped_total", Unit::Of("spans"), &[], Process,
         "Spans of traces that were not exported";
+    POINTS_EXPORTED = Counter "tidegate_points_exported_total", Unit::Of("points"), &[], Process,
+        "Points of metrics that a collector has taken";
+    POINTS_DROPPED = Counter "tidegate_points_dropped_total", Unit::Of("points"), &[], Process,
+        "Points of metrics that a collector has refused or not taken; the next message says all that they said";
 
     SOURCE_RECORDS = Counter "tidegate_source_records_total", RECORDS, SOURCE, Process,
         "Records read from the source";
@@ -99,11 +103,11 @@ families! {
     SOURCE_BYTES = Counter "tidegate_source_read_bytes_total", Unit::Bytes, SOURCE, Process,
         "Bytes of the records read, as they are in memory";
     SOURCE_LAG_RECORDS = Gauge "tidegate_source_lag_records", RECORDS, SOURCE, Now,
-        "Records that lie unread in the partitions read here; of topics as the brokers said at most ten seconds ago";
+        "Records that lie unread in the partitions read here; of topics as the brokers said lately, and none where they have not for half a minute, in offsets: the end of the last transaction counts as one, and what was aborted behind the last record as well";
     SOURCE_LAG_BYTES = Gauge "tidegate_source_lag_bytes", Unit::Bytes, SOURCE, Now,
         "Bytes that lie unread in the files read here";
     SOURCE_LAG_SECONDS = Gauge "tidegate_source_lag_seconds", Unit::Seconds, SOURCE, Now,
-        "Age by its event time of the record read last; 0 once nothing lies unread, none where records have no event time";
+        "Age by its event time of the record read last, of the partition that is most behind; 0 where nothing lies unread, none where records have no event time";
     SINK_RECORDS = Counter "tidegate_sink_records_total", RECORDS, SINK, Process,
         "Records written to the sink";
     SINK_BYTES = Counter "tidegate_sink_written_bytes_total", Unit::Bytes, SINK, Process,
@@ -142,16 +146,16 @@ families! {
 
     SLOT_MEMORY = Gauge "tidegate_slot_memory_bytes", Unit::Bytes, &[SLOT], Now,
         "Bytes of all memories and tables of the slot's instances";
-    REVISION_RECORDS = Counter "tidegate_revision_records_total", RECORDS, &[SLOT, REVISION, VERSION], Process,
+    REVISION_RECORDS = Counter "tidegate_revision_records_total", RECORDS, &[SLOT, REVISION, VERSION], Revision,
         "Records the revision was given; one that came again counts again";
-    REVISION_FAILED = Counter "tidegate_revision_failed_records_total", RECORDS, &[SLOT, REVISION, VERSION], Process,
+    REVISION_FAILED = Counter "tidegate_revision_failed_records_total", RECORDS, &[SLOT, REVISION, VERSION], Revision,
         "Records it could not answer for";
     REVISION_OUTCOMES = Counter "tidegate_revision_outcomes_total", Unit::Of("outcomes"),
-        &[SLOT, REVISION, VERSION, label("outcome", "7 kinds")], Process,
+        &[SLOT, REVISION, VERSION, label("outcome", "7 kinds")], Revision,
         "What it said of records";
-    REVISION_LOST_INSTANCES = Counter "tidegate_revision_lost_instances_total", Unit::Of("instances"), &[SLOT, REVISION, VERSION], Process,
+    REVISION_LOST_INSTANCES = Counter "tidegate_revision_lost_instances_total", Unit::Of("instances"), &[SLOT, REVISION, VERSION], Revision,
         "Instances it lost to a trap, a deadline, a refused allocation or a bad answer";
-    REVISION_SECONDS = Counter "tidegate_revision_guest_seconds_total", Unit::Seconds, &[SLOT, REVISION, VERSION], Process,
+    REVISION_SECONDS = Counter "tidegate_revision_guest_seconds_total", Unit::Seconds, &[SLOT, REVISION, VERSION], Revision,
         "Time in its instances";
     REVISION_MEMORY = Gauge "tidegate_revision_memory_bytes", Unit::Bytes, &[SLOT, REVISION, VERSION], Now,
         "Bytes of the memories of its instances";
@@ -159,7 +163,7 @@ families! {
         "Its instances, spares included";
     REVISION_TRIPPED = Gauge "tidegate_revision_tripped", Unit::Truth, &[SLOT, REVISION, VERSION], Now,
         "Whether it is run no more because it failed more often than the file allows";
-    OPERATOR_SERIES_REFUSED = Counter "tidegate_operator_series_refused_total", Unit::Of("measurements"), &[SLOT, REVISION], Process,
+    OPERATOR_SERIES_REFUSED = Counter "tidegate_operator_series_refused_total", Unit::Of("measurements"), &[SLOT, REVISION], Revision,
         "Measurements of the operator that were left out: it had too many combinations of labels";
 
     MODEL_LOADED = Gauge "tidegate_model_loaded", Unit::Truth, &[MODEL], Now,

@@ -56,7 +56,7 @@ fn write_sample(text: &mut String, name: &str, sample: &Sample) {
 }
 
 /// A number as the format has it.
-fn real(number: f64) -> String {
+pub(super) fn real(number: f64) -> String {
     match number {
         number if number.is_nan() => "NaN".to_owned(),
         f64::INFINITY => "+Inf".to_owned(),

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::layout::{
-    BATCH_HEADER, BATCH_MAGIC, CRITICAL, CRITICAL_FLAGS, ENTRY, Fields, NO_TIME, NULL, SECTION,
-    u16_at, u32_at, u64_at,
+    BATCH_HEADER, BATCH_MAGIC, CRITICAL, CRITICAL_FLAGS, ENTRY, Fields, MAX_ARENA, NO_TIME, NULL,
+    SECTION, u16_at, u32_at, u64_at,
 };
 use crate::pairs::Pairs;
 use crate::version1;
@@ -83,7 +83,7 @@ pub enum BatchError {
     Field {
         /// Index of the record.
         record: usize,
-        /// `key`, `value`, `headers`, `attributes` or `origin`.
+        /// `key`, `value`, `headers`, `attributes`, `origin` or `note`.
         field: &'static str,
     },
     /// It has a flag or a section that must be understood, and is not.
@@ -176,9 +176,28 @@ impl Batch {
         self.len() == 0
     }
 
-    /// The arena, as it goes to an operator or to disk.
+    /// The arena, as it goes to disk; what an operator is given is an [`Excerpt`](crate::Excerpt) of it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// With these notes for some of its records, by index, in place of those they have. One that there is no room for, or no
+    /// record, is left out.
+    #[must_use]
+    pub fn noted<N: AsRef<[u8]>>(mut self, notes: impl IntoIterator<Item = (usize, N)>) -> Batch {
+        let view = self.view();
+        let (table, stride, records) = (view.table_at, view.stride, view.len());
+        for (index, note) in notes {
+            if index < records {
+                let behind = table + records * stride;
+                let place = write_note(&mut self.bytes, behind, note.as_ref());
+                let at = table + index * stride + NOTE;
+                self.bytes[at..at + 4].copy_from_slice(&place.to_le_bytes());
+            }
+        }
+        let total = self.bytes.len() as u32;
+        self.bytes[4..8].copy_from_slice(&total.to_le_bytes());
+        self
     }
 
     /// The arena's memory, to be used again.
@@ -193,11 +212,37 @@ impl fmt::Debug for Batch {
     }
 }
 
+/// Where an entry has the place of its note.
+const NOTE: usize = 36;
+
+/// Appends a note to what ends with the notes of an arena, which begin at `behind`. Its place; 0 if there is no room.
+pub(crate) fn write_note(arena: &mut Vec<u8>, behind: usize, note: &[u8]) -> u32 {
+    let Ok(length) = u16::try_from(note.len()) else {
+        return 0;
+    };
+    if arena.len() + 2 + note.len() > MAX_ARENA {
+        return 0;
+    }
+    let place = arena.len() - behind + 1;
+    arena.extend_from_slice(&length.to_le_bytes());
+    arena.extend_from_slice(note);
+    place as u32
+}
+
+/// The note at a place among an arena's notes.
+fn note_at(notes: &[u8], place: u32) -> Option<&[u8]> {
+    let at = (place as usize).checked_sub(1)?;
+    let length = usize::from(u16_at(notes, at)?);
+    notes.get(at + 2..at + 2 + length)
+}
+
 /// A checked batch in borrowed memory.
 #[derive(Clone, Copy)]
 pub struct BatchView<'a> {
     bytes: &'a [u8],
     table: &'a [u8],
+    /// Where the table begins.
+    table_at: usize,
     /// Bytes of an entry: [`ENTRY`] or more.
     stride: usize,
 }
@@ -208,8 +253,9 @@ impl<'a> BatchView<'a> {
         let view = BatchView::parse_frame(bytes)?;
         let table = u32_at(bytes, 24).map_or(0, |offset| offset as usize);
         let heap = bytes.get(..table).unwrap_or_default();
+        let notes = view.notes();
         for (index, entry) in view.table.chunks_exact(view.stride).enumerate() {
-            check_entry(heap, entry).map_err(|field| BatchError::Field {
+            check_entry(heap, notes, entry).map_err(|field| BatchError::Field {
                 record: index,
                 field,
             })?;
@@ -268,6 +314,7 @@ impl<'a> BatchView<'a> {
         Ok(BatchView {
             bytes,
             table,
+            table_at: offset,
             stride,
         })
     }
@@ -281,8 +328,30 @@ impl<'a> BatchView<'a> {
             table: bytes
                 .get(offset..offset + records * stride)
                 .unwrap_or_default(),
+            table_at: offset,
             stride: stride.max(ENTRY),
         }
+    }
+
+    /// What lies behind the table.
+    fn notes(&self) -> &'a [u8] {
+        self.bytes.get(self.end()..).unwrap_or_default()
+    }
+
+    /// Where the table ends: so far an arena goes that has no notes.
+    pub(crate) fn end(&self) -> usize {
+        self.table_at + self.table.len()
+    }
+
+    /// Where the table begins, and the bytes of an entry.
+    pub(crate) fn table(&self) -> (usize, usize) {
+        (self.table_at, self.stride)
+    }
+
+    /// Whether a record of it may have a note.
+    #[inline]
+    pub fn has_notes(&self) -> bool {
+        self.end() < self.bytes.len()
     }
 
     /// Number of records.
@@ -364,7 +433,7 @@ fn sections(bytes: &[u8], count: usize, offset: usize) -> Result<(), BatchError>
     Ok(())
 }
 
-fn check_entry(heap: &[u8], entry: &[u8]) -> Result<(), &'static str> {
+fn check_entry(heap: &[u8], notes: &[u8], entry: &[u8]) -> Result<(), &'static str> {
     let block = |at: usize| -> Option<&[u8]> {
         let offset = u32_at(entry, at)? as usize;
         let length = u32_at(entry, at + 4)?;
@@ -385,7 +454,12 @@ fn check_entry(heap: &[u8], entry: &[u8]) -> Result<(), &'static str> {
     if !Pairs::check(attributes, u16_at(entry, 34).unwrap_or_default()) {
         return Err("attributes");
     }
-    Ok(())
+    match u32_at(entry, NOTE) {
+        Some(0) => Ok(()),
+        place => note_at(notes, place.unwrap_or_default())
+            .map(drop)
+            .ok_or("note"),
+    }
 }
 
 /// One record in a batch.
@@ -476,6 +550,20 @@ impl<'a> RecordView<'a> {
         Pairs::new(self.slice(64).unwrap_or_default(), self.u16(34))
     }
 
+    /// What the host has noted with it. No operator is given it, and no sink.
+    #[inline]
+    pub fn note(&self) -> Option<&'a [u8]> {
+        match self.u32(NOTE) {
+            0 => None,
+            place => self.noted_at(place),
+        }
+    }
+
+    #[cold]
+    fn noted_at(&self, place: u32) -> Option<&'a [u8]> {
+        note_at(BatchView::trusted(self.bytes).notes(), place)
+    }
+
     /// Whether its fields lie within the arena: one that does not looks null or empty. Those of a batch that was checked do.
     pub fn is_within(&self) -> bool {
         let mut spans = [40, 48, 56, 64].into_iter();
@@ -490,6 +578,7 @@ impl<'a> RecordView<'a> {
             + length(self.value())
             + self.headers().as_bytes().len()
             + self.attributes().as_bytes().len()
+            + self.note().map_or(0, |note| 2 + note.len())
     }
 
     /// Number of headers and of attributes.
@@ -514,6 +603,7 @@ impl<'a> RecordView<'a> {
         };
         *place = *self.entry;
         place[31] &= fields.bits();
+        place[NOTE..NOTE + 4].fill(0);
         // A field, where its span is, the length of nothing, and where its count is.
         let spans = [
             (Fields::KEY, 40, NULL, None),

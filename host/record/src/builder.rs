@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::batch::{Batch, RecordId, RecordView};
+use crate::batch::{Batch, RecordId, RecordView, write_note};
 use crate::layout::{
     BATCH_HEADER, BATCH_MAGIC, ENTRY, Fields, MAX_ARENA, MAX_PIECES, NO_TIME, NULL,
 };
@@ -124,6 +124,8 @@ pub struct NewRecord<'a> {
 pub struct BatchBuilder {
     arena: Vec<u8>,
     table: Vec<u8>,
+    /// What comes behind the table.
+    notes: Vec<u8>,
 }
 
 impl Default for BatchBuilder {
@@ -140,6 +142,7 @@ impl BatchBuilder {
         BatchBuilder {
             arena,
             table: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -155,7 +158,17 @@ impl BatchBuilder {
 
     /// Bytes of the arena so far, its table included.
     pub fn bytes(&self) -> usize {
-        self.arena.len() + self.table.len()
+        self.arena.len() + self.table.len() + self.notes.len()
+    }
+
+    /// Notes something with the record that was added last: of the host, and for the host alone. What there is no room for is
+    /// left out.
+    pub fn note(&mut self, note: &[u8]) {
+        let Some(entry) = self.table.last_chunk_mut::<ENTRY>() else {
+            return;
+        };
+        let place = write_note(&mut self.notes, 0, note);
+        entry[36..40].copy_from_slice(&place.to_le_bytes());
     }
 
     /// Adds a record, or nothing of it.
@@ -191,7 +204,13 @@ impl BatchBuilder {
 
     /// Adds a copy of a record, as it is.
     pub fn push_record(&mut self, record: &RecordView<'_>) -> Result<(), ArenaFull> {
-        self.push_parts(&Parts::of(record, record.fields()))
+        let note = record.note();
+        self.reserve(note.map_or(0, |note| note.len() + 2))?;
+        self.push_parts(&Parts::of(record, record.fields()))?;
+        if let Some(note) = note {
+            self.note(note);
+        }
+        Ok(())
     }
 
     pub(crate) fn push_parts(&mut self, parts: &Parts<'_>) -> Result<(), ArenaFull> {
@@ -221,6 +240,7 @@ impl BatchBuilder {
                 + size(value)
                 + record.headers().as_bytes().len()
                 + record.attributes().as_bytes().len()
+                + record.note().map_or(0, |note| note.len() + 2)
                 + patch.size(),
         )?;
         let start = self.arena.len();
@@ -245,6 +265,9 @@ impl BatchBuilder {
             counts,
             spans: [key, value, headers, attributes],
         });
+        if let Some(note) = record.note() {
+            self.note(note);
+        }
         Ok(())
     }
 
@@ -256,6 +279,7 @@ impl BatchBuilder {
         let table = self.arena.len() as u32;
         let records = self.len() as u32;
         self.arena.extend_from_slice(&self.table);
+        self.arena.extend_from_slice(&self.notes);
         let total = self.arena.len() as u32;
         let header = header(total, records, table, clock);
         self.arena[..BATCH_HEADER].copy_from_slice(&header);

@@ -51,7 +51,7 @@ impl<'a> Excerpt<'a> {
             layout,
             seed,
             table: 0,
-            length: view.as_bytes().len(),
+            length: view.end(),
         };
         if !excerpt.is_whole() {
             let heap: usize = view
@@ -83,7 +83,10 @@ impl<'a> Excerpt<'a> {
     pub fn write(&self, out: &mut [u8]) {
         debug_assert_eq!(out.len(), self.length);
         if self.is_whole() {
-            out.copy_from_slice(self.view.as_bytes());
+            out.copy_from_slice(&self.view.as_bytes()[..self.length]);
+            if self.view.has_notes() {
+                self.without_notes(out);
+            }
         } else {
             let (heap, table) = out.split_at_mut(self.table);
             let (total, records) = (self.length as u32, self.view.len() as u32);
@@ -104,6 +107,15 @@ impl<'a> Excerpt<'a> {
         }
         if self.layout == Layout::Version2 {
             out[48..64].copy_from_slice(&self.seed);
+        }
+    }
+
+    /// Takes away every sign of what the host has noted.
+    fn without_notes(&self, out: &mut [u8]) {
+        out[4..8].copy_from_slice(&(self.length as u32).to_le_bytes());
+        let (table, stride) = self.view.table();
+        for entry in out[table..].chunks_exact_mut(stride) {
+            entry[36..40].fill(0);
         }
     }
 

@@ -34,7 +34,8 @@
 //! 31  1  fields present in this arena (see [`Fields`]); a clear bit means "not copied in", not "null"
 //! 32  2  number of headers
 //! 34  2  number of private attributes
-//! 36  4  0
+//! 36  4  0 in what an operator is given. In the host's own batches the place of a note (see below), counted from 1 and
+//!        from the end of the record table; 0 for none
 //! 40  8  key: offset, length; the length 0xFFFF_FFFF means null, whatever the offset
 //! 48  8  value: the same
 //! 56  8  headers: offset, length of the block
@@ -42,6 +43,10 @@
 //! ```
 //!
 //! A block of headers or attributes is a run of `name length u16, value length u32 (0xFFFF_FFFF is null), name, value`.
+//!
+//! Behind the record table of a batch of the host's own may be notes, of the host and for the host alone: `length u16`
+//! and that many bytes each. No operator is given any, and no answer can name one; a record's goes with all that is made
+//! of it.
 //!
 //! # Section table
 //!

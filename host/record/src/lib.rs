@@ -11,6 +11,7 @@
 //! Invariants:
 //! - a [`Batch`] or [`BatchView`] that exists has been checked once; its accessors cannot go out of bounds;
 //! - an [`OutcomesView`] that exists has exactly one outcome for every record of the batch it answers;
+//! - what an operator is given ([`Excerpt`]) has no note of the host's, nor a sign of one, and no answer can make one;
 //! - [`PublicRecord`] has no way to reach private attributes, so a sink cannot leak them.
 
 mod batch;

@@ -5,5 +5,6 @@
 mod common;
 mod golden;
 mod hostile;
+mod notes;
 mod round_trip;
 mod versions;

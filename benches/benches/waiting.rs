@@ -248,6 +248,7 @@ impl Waits {
                 called: false,
                 beside: false,
                 identities: vec!["endless".into()],
+                apart: String::new(),
             }],
             stages: vec![Stage {
                 name: "ask".into(),

@@ -167,6 +167,9 @@ impl Waits {
                 headers: &headers,
                 attributes: &attributes,
             })?;
+            if let Some(note) = record.note() {
+                builder.note(note);
+            }
         }
         *batch = builder.finish(batch.view().clock());
         Ok(())

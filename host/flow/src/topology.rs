@@ -74,6 +74,9 @@ pub struct Source {
     /// What each partition is (a file's path), so that a changed input is noticed. Where partitions come and go, the one
     /// thing they are all part of (`kafka topic tickets`).
     pub identities: Vec<String>,
+    /// What tells its partitions from those of the same identity that are read elsewhere, and stays the same over a
+    /// restart: an input is no other's though its path or name is. So records of two of them are in two traces.
+    pub apart: String,
 }
 
 /// Who keeps where reading of a source goes on.

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use hyper::{HeaderMap, StatusCode};
 use tidegate_contract::Finish;
 use tidegate_telemetry::trace::{
-    OpenSpan, Span, SpanKind, TRACEPARENT, TRACESTATE, TraceContext, TraceId, Tracer, Value, names,
-    trace_state,
+    OpenSpan, Span, SpanKind, TRACEPARENT, TRACESTATE, TraceContext, TraceId, Tracer, Value,
+    came_with, names,
 };
 
 use crate::exchange::CLIENT_GONE;
 
-/// The trace of a request: one that is recorded, or one that the client has and that is not.
+/// The trace of a request: one that is recorded, or one that is not, of which everybody who follows is told so.
 #[derive(Clone, Debug)]
 pub struct Trace {
     context: TraceContext,
@@ -22,23 +22,26 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The trace of a request with these headers: the client's, or one that begins here. None if there is nothing to be
-    /// recorded or passed on.
+    /// The trace of a request with these headers: the client's, or one that begins here. None if nothing is traced.
     pub(crate) fn begin(
         tracer: &Tracer,
         headers: &HeaderMap,
         method: &str,
         endpoint: &'static str,
     ) -> Option<Trace> {
-        let client = came_with(headers).filter(|_| tracer.is_on());
+        if !tracer.is_on() {
+            return None;
+        }
+        let named = headers.iter();
+        let came = came_with(named.map(|(name, value)| (name.as_str(), Some(value.as_bytes()))));
+        let (client, state) = came.unzip();
+        let state: String = state.unwrap_or_default();
         let context = tracer.begin(client.as_ref())?;
-        let state = client.and_then(|_| headers.get(TRACESTATE));
-        let state = state.and_then(|state| trace_state(state.as_bytes()));
-        let state = state.unwrap_or_default().to_owned();
         if !context.sampled {
-            // Whoever follows is told the client's span: there is none of this process.
-            return client.map(|context| Trace {
-                context,
+            // Whoever follows is told the client's span: there is none of this process. What begins here and is left out is
+            // so everywhere: nobody draws for its records once more.
+            return Some(Trace {
+                context: client.unwrap_or(context),
                 state,
                 span: None,
             });
@@ -121,16 +124,6 @@ pub(crate) fn is_of_trace(name: &str) -> bool {
     name == TRACEPARENT || name == TRACESTATE
 }
 
-/// The client's context; none if it has none, or several.
-fn came_with(headers: &HeaderMap) -> Option<TraceContext> {
-    let mut named = headers.get_all(TRACEPARENT).iter();
-    let only = named.next()?;
-    match named.next() {
-        None => TraceContext::parse(only.as_bytes()),
-        Some(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use hyper::header::HeaderValue;
@@ -201,7 +194,13 @@ mod tests {
             &[("tracestate", "a=1")],
         ];
         for came in hostile {
-            assert!(Trace::begin(&tracer, &headers(came), "POST", "chat").is_none());
+            // It begins here, is left out, and so it is for its records.
+            let trace = Trace::begin(&tracer, &headers(came), "POST", "chat").unwrap();
+            let told: Vec<_> = trace.headers().collect();
+            assert_eq!((told.len(), trace.id()), (1, None), "{told:?}");
+            let told = TraceContext::parse(told[0].1.as_bytes()).unwrap();
+            assert!(!told.sampled && told.random);
+            assert_ne!(told.trace.to_string(), CAME[3..35]);
         }
         let off = Trace::begin(
             &Tracer::default(),

@@ -12,8 +12,6 @@ use tidegate_telemetry::trace::{Span, SpanKind, TraceContext, Value};
 use crate::options::{Resource, scope};
 use crate::wire::Message;
 
-/// Flags of W3C: sampled, and a trace id that is random.
-const FLAGS: u32 = 3;
 /// Bytes that most spans have room in.
 const USUAL: usize = 640;
 
@@ -68,7 +66,7 @@ fn write(from: &Span, to: &mut Message) {
             message.number(3, status::StatusCode::Error as u64);
         });
     }
-    to.fixed32(16, FLAGS);
+    to.fixed32(16, u32::from(from.context.flags()));
 }
 
 fn kind(of: SpanKind) -> span::SpanKind {
@@ -84,7 +82,7 @@ fn kind(of: SpanKind) -> span::SpanKind {
 fn write_link(one: &TraceContext, to: &mut Message) {
     to.bytes(1, &one.trace.bytes());
     to.bytes(2, &one.span.bytes());
-    to.fixed32(6, FLAGS);
+    to.fixed32(6, u32::from(one.flags()));
 }
 
 fn write_value(value: &Value, to: &mut Message) {
@@ -138,7 +136,7 @@ mod tests {
             parent_span_id: from
                 .parent
                 .map_or(Vec::new(), |parent| parent.bytes().to_vec()),
-            flags: FLAGS,
+            flags: u32::from(from.context.flags()),
             name: from.name().to_owned(),
             kind: kind(from.kind).into(),
             start_time_unix_nano: from.start,
@@ -148,7 +146,7 @@ mod tests {
                 .map(|to| span::Link {
                     trace_id: to.trace.bytes().to_vec(),
                     span_id: to.span.bytes().to_vec(),
-                    flags: FLAGS,
+                    flags: u32::from(to.flags()),
                     ..span::Link::default()
                 })
                 .collect(),
@@ -166,6 +164,7 @@ mod tests {
             trace: TraceId::new([number; 16]).unwrap(),
             span: SpanId::new([number; 8]).unwrap(),
             sampled: true,
+            random: number.is_multiple_of(2),
         }
     }
 

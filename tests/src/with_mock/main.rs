@@ -202,6 +202,7 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
             called: false,
             beside: false,
             identities: vec![format!("kafka topic {}", topic.topic)],
+            apart: String::new(),
         }],
         stages: vec![Stage {
             name: stage.name.clone(),

@@ -85,6 +85,7 @@ fn run(requests: &Requests, model: Arc<Watched>) -> Run {
             called: true,
             beside: false,
             identities: vec!["requests".into()],
+            apart: String::new(),
         }],
         stages,
         sinks: vec!["answers".into()],

@@ -166,6 +166,7 @@ impl Setting {
                 called: true,
                 beside: false,
                 identities: vec!["requests".into()],
+                apart: String::new(),
             }],
             stages: self.stages,
             sinks: vec!["answers".into(), "elsewhere".into()],

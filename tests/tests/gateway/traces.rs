@@ -195,7 +195,7 @@ fn another_server_goes_on_with_the_trace_of_whoever_asked() {
     let (trace, span) = (hex(&asks.trace_id), hex(&asks.span_id));
     let head = server.head(0).to_ascii_lowercase();
     assert!(
-        head.contains(&format!("traceparent: 00-{trace}-{span}-03\r\n")),
+        head.contains(&format!("traceparent: 00-{trace}-{span}-01\r\n")),
         "{head}"
     );
     assert_eq!(trace, "4bf92f3577b34da6a3ce929d0e0e4736");

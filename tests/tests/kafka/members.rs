@@ -123,6 +123,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
             called: false,
             beside: false,
             identities: vec![format!("kafka topic {topic}")],
+            apart: String::new(),
         }],
         stages: vec![Stage {
             name: "slow".into(),

@@ -17,14 +17,19 @@ use crate::{broker, topic};
 
 const RECORDS: usize = 20;
 
-fn pipeline(name: &str, collector: &Collector, source: &str, sink: &str) -> String {
+fn pipeline(
+    (name, sample): (&str, &str),
+    collector: &Collector,
+    source: &str,
+    sink: &str,
+) -> String {
     format!(
         r#"
 [pipeline]
 name = "{name}"
 [telemetry.traces]
 endpoint = "{}"
-sample = {}
+sample = {sample}
 [source.in]
 {source}
 [[stage]]
@@ -38,8 +43,6 @@ type = "file"
 path = "dead.jsonl"
 "#,
         collector.url,
-        // The second follows the first, and has none of its own.
-        if name == "first" { "1.0" } else { "0.0" }
     )
 }
 
@@ -59,7 +62,8 @@ fn a_record_is_one_trace_from_its_producer_to_its_consumer_and_its_batch_is_link
     };
     let collector = Collector::start(Does::Take);
     let first = pipeline(
-        "first",
+        // The second follows the first, and has none of its own.
+        ("first", "1.0"),
         &collector,
         "type = \"file\"\npaths = [\"in.jsonl\"]",
         &kafka(""),
@@ -72,7 +76,7 @@ fn a_record_is_one_trace_from_its_producer_to_its_consumer_and_its_batch_is_link
     first.run_pipeline();
     let source = kafka(&format!("group = \"{between}-group\""));
     let second = pipeline(
-        "second",
+        ("second", "0.0"),
         &collector,
         &source,
         "type = \"file\"\npath = \"out.jsonl\"",
@@ -148,7 +152,7 @@ fn a_record_that_is_read_again_after_a_kill_keeps_its_producers_trace() {
     };
     let source = format!("{}group = \"{input}\"\ninstance = \"one\"", kafka(&input));
     let file = |cut: &str| {
-        let file = pipeline("second", &collector, &source, &kafka(&output));
+        let file = pipeline(("second", "0.0"), &collector, &source, &kafka(&output));
         file.replace(
             "[pipeline]",
             &format!("[pipeline]\ncut-interval = \"{cut}\""),
@@ -245,4 +249,32 @@ fn a_record_that_is_read_again_after_a_kill_keeps_its_producers_trace() {
     });
     let expected = (0..RECORDS).map(|n| given(n).0);
     assert_eq!(out, expected.collect());
+}
+
+#[test]
+fn what_the_first_process_leaves_out_the_second_does_not_begin() {
+    let between = topic("left-out");
+    let kafka = |more: &str| {
+        format!(
+            "type = \"kafka\"\nbrokers = [\"{}\"]\ntopic = \"{between}\"\n{more}",
+            broker()
+        )
+    };
+    let collector = Collector::start(Does::Take);
+    let file = "type = \"file\"\npaths = [\"in.jsonl\"]";
+    let first = Workspace::new(&pipeline(("first", "0.0"), &collector, file, &kafka("")));
+    first.write("in.jsonl", "{\"text\":\"a\"}\n".repeat(RECORDS));
+    first.run_pipeline();
+    let source = kafka(&format!("group = \"{between}-group\""));
+    let file = "type = \"file\"\npath = \"out.jsonl\"";
+    let second = Workspace::new(&pipeline(("second", "1.0"), &collector, &source, file));
+    let run = second.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    assert_eq!(second.json_lines("out.jsonl").len(), RECORDS);
+    let spans = collector.spans();
+    assert!(spans.is_empty(), "{spans:#?}");
 }

@@ -256,6 +256,7 @@ impl Setting {
                 called: false,
                 beside: false,
                 identities: vec!["input.jsonl".into()],
+                apart: String::new(),
             }],
             stages,
             sinks: vec!["answers".into()],

@@ -107,6 +107,7 @@ fn start(
                 called: false,
                 beside: false,
                 identities: vec![(*reads).into()],
+                apart: String::new(),
             })
             .collect(),
         stages: vec![Stage {

@@ -242,6 +242,7 @@ pub(crate) fn run_stages(stages: Vec<Stage>, sinks: &[&str], lines: &[&str]) -> 
             called: false,
             beside: false,
             identities: vec!["input.jsonl".into()],
+            apart: String::new(),
         }],
         stages,
         sinks: sinks.iter().map(ToString::to_string).collect(),

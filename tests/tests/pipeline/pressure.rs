@@ -158,6 +158,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
             called: false,
             beside: false,
             identities: Vec::new(),
+            apart: String::new(),
         }],
         stages: vec![Stage {
             name: "answer".into(),

@@ -101,6 +101,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
             called: false,
             beside: false,
             identities: vec!["in.jsonl".into()],
+            apart: String::new(),
         }],
         stages: Vec::new(),
         sinks: vec!["picky".into()],

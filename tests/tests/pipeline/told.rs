@@ -1,5 +1,6 @@
 //! What a run tells a collector, and that the stream never waits for it.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpListener;
 
@@ -140,6 +141,24 @@ fn whatever_a_collector_does_a_run_ends_as_it_does_without_one() {
         assert_eq!(exported + full + failed, made, "{does:?}");
         assert!(!collector.heads().is_empty(), "{does:?}");
     }
+}
+
+#[test]
+fn a_file_of_the_same_name_elsewhere_has_other_traces() {
+    let collector = Collector::start(Does::Take);
+    for _ in 0..2 {
+        let workspace = Workspace::new(&pipeline(&traces(&collector.url, "")));
+        workspace.write("in.jsonl", lines(20));
+        run(&workspace, &[]);
+    }
+    let spans = collector.spans();
+    let first = spans.iter().filter(|span| span.name == "receive lines");
+    let ids: Vec<_> = first
+        .map(|span| (hex(&span.trace_id), hex(&span.span_id)))
+        .collect();
+    let traces: BTreeSet<_> = ids.iter().map(|(trace, _)| trace).collect();
+    let entries: BTreeSet<_> = ids.iter().map(|(_, entry)| entry).collect();
+    assert_eq!((ids.len(), traces.len(), entries.len()), (40, 40, 40));
 }
 
 #[test]

@@ -253,6 +253,7 @@ impl Input {
                 called: false,
                 beside: false,
                 identities: vec!["input.jsonl".into()],
+                apart: String::new(),
             }],
             stages,
             sinks: vec!["out".into()],

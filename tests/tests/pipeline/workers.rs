@@ -102,6 +102,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
             called: false,
             beside: false,
             identities: vec!["a.jsonl".into(), "b.jsonl".into()],
+            apart: String::new(),
         }],
         stages: Vec::new(),
         sinks: vec!["out".into()],

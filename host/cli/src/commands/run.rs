@@ -186,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     wire::sweep(&components, &slots, &recovered.slots);
     let gateway = wire::gateway::Gateway::open(&pipeline, &state)?;
     let again = Again::all(&pipeline, &state)?;
-    let sources = wire::sources(&pipeline, gateway.as_ref(), &again);
+    let sources = wire::sources(&pipeline, gateway.as_ref(), &again, state.instance());
     if stopping.is_told() {
         return Ok(());
     }

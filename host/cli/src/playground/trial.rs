@@ -159,7 +159,7 @@ impl Trial<'_> {
     /// That of the stream, with these slots, and models behind what the stream asks them.
     fn topology(&self) -> Result<Topology, PlaygroundRefused> {
         let pipeline = &self.playground.pipeline;
-        let mut read = wire::sources(pipeline, None, &[]);
+        let mut read = wire::sources(pipeline, None, &[], "");
         for source in &mut read {
             source.called = false;
             source.fixed = false;

@@ -25,11 +25,13 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// How long answers to clients have when a run is told to stop.
 pub(crate) const PARTING: Duration = Duration::from_secs(10);
 
-/// The sources of a pipeline, and after them those of letters that are sent again.
+/// The sources of a pipeline, and after them those of letters that are sent again. `instance` is the name of the state
+/// directory.
 pub(crate) fn sources(
     pipeline: &Pipeline,
     gateway: Option<&Gateway>,
     again: &[Again],
+    instance: &str,
 ) -> Vec<Source> {
     let in_log = pipeline.commit_point() == CommitPoint::Log;
     let source = |(index, source): (usize, &config::Source)| {
@@ -59,6 +61,16 @@ pub(crate) fn sources(
             called: matches!(source.kind.class(), SourceClass::Caller),
             beside: false,
             identities,
+            apart: match &source.kind {
+                // Whichever process of the group reads it. Its identity has the topic's id.
+                SourceKind::Kafka(kafka) => kafka.group.clone(),
+                // Its identity is random.
+                SourceKind::Ingest(_) => String::new(),
+                // Another machine may have a file of that name.
+                SourceKind::File { .. } | SourceKind::Stdin | SourceKind::Gateway(_) => {
+                    instance.to_owned()
+                }
+            },
         }
     };
     let mut sources: Vec<Source> = pipeline.sources.iter().enumerate().map(source).collect();
@@ -70,6 +82,11 @@ pub(crate) fn sources(
         called: false,
         beside: true,
         identities: vec![letters.identity(pipeline)],
+        apart: match letters.way {
+            Way::Log(_) => instance.to_owned(),
+            // Whichever process of the group reads it.
+            Way::Topic(_) => String::new(),
+        },
     }));
     sources
 }

@@ -61,7 +61,9 @@ impl Output {
             }
             .emit(&self.meters);
         } else {
-            let headers = headers(record);
+            let kept = self.traces.kept(record);
+            let kept = kept.as_ref().and_then(|kept| kept.view().get(0));
+            let headers = headers(&kept.unwrap_or(*record));
             let trace = self.traces.dead(record, stage, true, death.attempts);
             let letter = DeadLetter {
                 id: record.id(),
@@ -94,7 +96,12 @@ impl Output {
     }
 
     /// Writes input that could not become a record to the dead letters.
-    pub(crate) fn reject(&mut self, id: RecordId, rejected: &Rejected) -> Result<(), FlowError> {
+    pub(crate) fn reject(
+        &mut self,
+        id: RecordId,
+        identity: &str,
+        rejected: &Rejected,
+    ) -> Result<(), FlowError> {
         let topology = self.topology.clone();
         let id = RecordId {
             offset: rejected.offset,
@@ -122,7 +129,8 @@ impl Output {
             event_time: rejected.event_time,
             headers: headers.as_deref(),
         };
-        self.write_dead(&letter, None)?;
+        let trace = self.traces.rejected(id, identity, rejected, DECODE);
+        self.write_dead(&letter, trace)?;
         self.tell(
             id,
             At::Source,

@@ -24,7 +24,7 @@ use crate::hearing::{At, Hearing};
 use crate::pulse::Pulse;
 use crate::refused::Refused;
 use crate::topology::Topology;
-use crate::traced::{LastSeries, Traces};
+use crate::traced::{Traces, unnamed};
 
 /// Output that waits for a cut, bytes; more forces one.
 const MAX_PENDING: usize = 8 << 20;
@@ -91,7 +91,7 @@ impl Output {
         let called = called.and_then(|source| topology.callers_of(source));
         let answers = called.filter(|_| self.hearing.answers(sink));
         let has_headers = self.sinks[sink].has_headers();
-        let mut before = LastSeries::default();
+        let settles_late = self.sinks[sink].settles_late();
         for record in batch.records() {
             if let Some(reason) = self.refused.meet(sink, record.id()) {
                 let death = Death {
@@ -111,17 +111,21 @@ impl Output {
                 let answer = self.hearing.brought(&record, sink);
                 callers.brings(record.id().into(), answer);
             }
-            let traced = self.traces.of_next(&record, &mut before);
-            let sending = traced.and_then(|traced| {
-                (self.traces).sends(&traced, sink, answers.is_some(), has_headers, &record)
-            });
+            let sending = (self.traces).sends(sink, answers.is_some(), has_headers, &record);
             let result = match sending {
                 None => self.sinks[sink].write(record.public()),
-                Some((span, named)) => {
-                    let began = Instant::now();
-                    let named = named.as_ref().and_then(|named| named.view().get(0));
-                    let result = self.sinks[sink].write(named.unwrap_or(record).public());
-                    self.traces.sent(span, began, result.is_ok());
+                Some(sending) => {
+                    let named = sending.record();
+                    let mut result = self.sinks[sink].write(named.unwrap_or(record).public());
+                    // It may be the header that makes it too large.
+                    if let (Err(SinkError::Encode { .. }), Some(named)) = (&result, named)
+                        && let Some(unnamed) = unnamed(&named)
+                        && let Some(unnamed) = unnamed.view().get(0)
+                    {
+                        result = self.sinks[sink].write(unnamed.public());
+                    }
+                    let place = (sink, record.id());
+                    (self.traces).sent(sending, place, result.is_ok(), settles_late);
                     result
                 }
             };
@@ -161,7 +165,7 @@ impl Output {
             let bytes = self.sinks[sink].pending().saturating_sub(pending);
             meters.bytes.add(bytes as u64);
         }
-        if self.sinks[sink].settles_late() {
+        if settles_late {
             // It may yet refuse some of them.
             self.unsettled[sink] += written;
         } else {
@@ -188,6 +192,7 @@ impl Output {
             sink.discard();
         }
         self.audit.discard();
+        self.traces.discarded();
         self.counts = Counts::default();
         self.unsettled.fill(0);
         self.finished.clear();
@@ -241,6 +246,8 @@ impl Participants for Output {
             let mut written = std::mem::take(&mut self.unsettled[index]);
             written = written.saturating_sub(refused.len() as u64);
             self.tell_written(index, written);
+            let ids = refused.iter().map(|record| record.id);
+            let traces = self.traces.settled(index, name, ids);
             for record in refused {
                 let partition = Partition {
                     source: record.id.source,
@@ -270,8 +277,7 @@ impl Participants for Output {
                     event_time: None,
                     headers: None,
                 };
-                // Its trace has ended with what it was given to the sink with.
-                self.write_letter(&letter, None)?;
+                self.write_letter(&letter, traces.get(&record.id).copied())?;
             }
         }
         flush(DEAD_LETTERS, self.dead.as_mut(), cut)?;

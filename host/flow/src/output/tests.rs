@@ -1,9 +1,11 @@
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tidegate_contract::{
     Answer, CallerId, Callers, CommitPoint, Listener, ModelError, SinkPosition, Terms,
 };
 use tidegate_record::{BatchBuilder, NewRecord, PublicRecord};
+use tidegate_telemetry::trace::{Sampler, Span, SpanQueue, Tracer};
 
 use super::*;
 use crate::makers::Outdated;
@@ -52,7 +54,7 @@ impl Callers for Nobody {
 }
 
 /// Of a source of callers, the first, and a topic.
-fn output() -> Output {
+fn topology() -> (Arc<Topology>, Meters) {
     let source = |called: bool| Source {
         name: "in".into(),
         targets: Vec::new(),
@@ -64,6 +66,7 @@ fn output() -> Output {
         called,
         beside: false,
         identities: vec!["it".into()],
+        apart: String::new(),
     };
     let topology = Topology {
         sources: vec![source(true), source(false)],
@@ -80,13 +83,13 @@ fn output() -> Output {
         }),
         drain: Duration::ZERO,
     };
-    let meters = Arc::new(Meters::new("output", []));
-    Output::new(
-        Arc::new(topology),
-        vec![Box::new(Open)],
-        Box::new(Open),
-        meters,
-    )
+    (Arc::new(topology), Meters::new("output", []))
+}
+
+fn output() -> Output {
+    let (topology, meters) = topology();
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Open)];
+    Output::new(topology, sinks, Box::new(Open), Arc::new(meters))
 }
 
 #[test]
@@ -194,4 +197,116 @@ fn whoever_asks_writes_no_dead_letters() {
     }
     // An operator has failed, or a sink cannot take the answer.
     assert!(bury(0, None) && bury(1, None));
+}
+
+/// A topic: it has no room for one more header, and refuses the second record when it is flushed.
+struct Narrow(Arc<Mutex<Vec<Vec<String>>>>);
+
+impl Sink for Narrow {
+    fn has_headers(&self) -> bool {
+        true
+    }
+    fn settles_late(&self) -> bool {
+        true
+    }
+    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+        let names: Vec<_> = record.headers().map(|pair| pair.name.to_owned()).collect();
+        match names.len() {
+            0 => {
+                self.0.lock().unwrap().push(names);
+                Ok(())
+            }
+            _ => Err(SinkError::Encode {
+                format: "message",
+                why: "it is too large".into(),
+            }),
+        }
+    }
+    fn write_dead(&mut self, _: &DeadLetter<'_>) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn pending(&self) -> usize {
+        1
+    }
+    fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        Ok(None)
+    }
+    fn discard(&mut self) {}
+    fn take_refused(&mut self) -> Vec<RefusedRecord> {
+        vec![RefusedRecord {
+            id: RecordId {
+                source: 1,
+                offset: 1,
+                ..RecordId::default()
+            },
+            key: None,
+            value: None,
+            reason: "invalid".into(),
+        }]
+    }
+    fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// Three records of the topic, all traced, and what they were given to.
+fn to_narrow() -> (Output, SpanQueue, Arc<Mutex<Vec<Vec<String>>>>) {
+    let (topology, meters) = topology();
+    let (tracer, queue) = Tracer::new(Sampler::new(1.0), 100);
+    let given = Arc::new(Mutex::new(Vec::new()));
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Narrow(given.clone()))];
+    let meters = Arc::new(meters.with_tracer(tracer));
+    let mut output = Output::new(topology, sinks, Box::new(Open), meters);
+    let mut batch = BatchBuilder::default();
+    for offset in 0..3 {
+        let id = RecordId {
+            source: 1,
+            offset,
+            ..RecordId::default()
+        };
+        let record = NewRecord {
+            id,
+            ..NewRecord::default()
+        };
+        batch.push(&record).unwrap();
+    }
+    let partition = Partition {
+        source: 1,
+        number: 0,
+    };
+    let batch = output.traces.enter(partition, "it", batch.finish(0));
+    output.write(0, batch.view()).unwrap();
+    (output, queue, given)
+}
+
+fn told(queue: &SpanQueue) -> Vec<(String, Option<String>)> {
+    let mut spans: Vec<Span> = Vec::new();
+    queue.take(&mut spans, usize::MAX);
+    let told = spans.iter().map(|span| {
+        let error = span.error().map(str::to_owned);
+        (span.name().to_owned(), error)
+    });
+    told.collect()
+}
+
+#[test]
+fn a_record_that_is_too_large_with_the_header_of_its_trace_is_written_without() {
+    let (output, _queue, given) = to_narrow();
+    assert_eq!(*given.lock().unwrap(), vec![Vec::<String>::new(); 3]);
+    assert_eq!((output.counts.dead, output.counts.output), (0, 3));
+}
+
+#[test]
+fn a_refusal_at_the_flush_is_a_failure_in_the_trace_of_the_record() {
+    let (mut output, queue, _) = to_narrow();
+    assert_eq!(told(&queue), [], "nothing is settled");
+    output.flush(&mut Cut::default()).unwrap();
+    let named = |name: &str, error: Option<&str>| (name.to_owned(), error.map(str::to_owned));
+    let expected = [
+        named("send out", None),
+        named("dead-letter out", Some("dead-letter")),
+        named("send out", Some("refused")),
+        named("send out", None),
+    ];
+    assert_eq!(told(&queue), expected);
 }

@@ -467,7 +467,7 @@ impl Task {
             ..RecordId::default()
         };
         for rejected in rejected {
-            output.reject(id, rejected)?;
+            output.reject(id, &self.identity, rejected)?;
         }
         let first = batch.view().get(0).map(|first| first.id().offset);
         let first_rejected = rejected.first().map(|rejected| rejected.offset);
@@ -488,6 +488,7 @@ impl Task {
                 self.callers.extend(named.collect::<Vec<_>>());
             }
             let targets = &topology.sources[usize::from(self.partition.source)].targets;
+            let batch = output.traces.enter(self.partition, &self.identity, batch);
             let received = output.traces.received(&batch);
             self.send(None, targets, batch, began, output)?;
             self.advance(output)?;

@@ -1,14 +1,13 @@
-//! Records that leave the pipeline, and the cuts that they leave it with.
+//! Records that have left the pipeline, and the cuts that they leave it with.
 
 use std::time::{Duration, Instant};
 
-use tidegate_record::{Batch, BatchBuilder, Change, Patch, PatchBuilder, RecordView};
-use tidegate_telemetry::trace::{
-    MOST_LINKS, Span, SpanKind, TRACEPARENT, TraceContext, TraceId, names,
-};
+use tidegate_contract::{Partition, Rejected};
+use tidegate_record::{RecordId, RecordView};
+use tidegate_telemetry::trace::{MOST_LINKS, Span, SpanId, SpanKind, TraceContext, TraceId, names};
 
-use super::named::place;
-use super::{Traced, Traces, state};
+use super::sent::dead_letter;
+use super::{Traced, Traces};
 
 /// Traced records that have left the pipeline since a cut.
 #[derive(Debug, Default)]
@@ -18,7 +17,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    fn add(&mut self, one: TraceContext) {
+    pub(super) fn add(&mut self, one: TraceContext) {
         match self.few.len() < MOST_LINKS {
             true => self.few.push(one),
             false => self.more += 1,
@@ -27,41 +26,6 @@ impl Finished {
 }
 
 impl Traces {
-    /// A record that is traced goes to a sink: its span, and, where the sink has headers and it can be, the record with the header that
-    /// names that span.
-    pub(crate) fn sends(
-        &self,
-        traced: &Traced,
-        sink: usize,
-        answers: bool,
-        has_headers: bool,
-        record: &RecordView<'_>,
-    ) -> Option<(Span, Option<Batch>)> {
-        let context = self.tracer.begin(Some(&traced.context()))?;
-        let named = &self.named.sinks[sink];
-        let (kind, what, name) = match answers {
-            true => (SpanKind::Internal, "answer", &named.answer),
-            false => (SpanKind::Producer, "send", &named.send),
-        };
-        let mut span = Span::untimed(context, Some(traced.entry), kind, name.clone())
-            .with(names::MESSAGING_OPERATION, what)
-            .with(names::SINK, named.name.clone())
-            .with(names::RECORD, place(record.id()));
-        span.state = state(record);
-        let named = has_headers.then(|| renamed(record, &context.traceparent()));
-        Some((span, named.flatten()))
-    }
-
-    /// It was taken, or was not.
-    pub(crate) fn sent(&mut self, mut span: Span, began: Instant, taken: bool) {
-        if !taken {
-            span.fail("refused");
-        }
-        let span = span.lasting(began, Instant::now());
-        self.finished.add(span.context);
-        self.tracer.record(span);
-    }
-
     /// A record has ended as a dead letter, or without an answer: its trace, for the log.
     pub(crate) fn dead(
         &mut self,
@@ -71,26 +35,52 @@ impl Traces {
         attempts: u32,
     ) -> Option<TraceId> {
         let traced = self.of(record)?;
-        let context = self.tracer.begin(Some(&traced.context()))?;
         let what = match is_letter {
             true => "dead-letter",
             false => "unanswered",
         };
-        let mut span = Span::new(
-            context,
+        Some(self.ended(
+            &traced,
+            record.id(),
             Some(traced.entry),
-            SpanKind::Internal,
-            format!("{what} {stage}"),
-        )
-        .with(names::STAGE, stage.to_owned())
-        .with(names::ATTEMPT, attempts)
-        .with(names::ERROR_TYPE, what)
-        .with(names::RECORD, place(record.id()));
-        span.state = state(record);
-        span.fail(what);
-        self.finished.add(span.context);
-        self.tracer.record(span);
-        Some(traced.trace)
+            (what, stage, attempts),
+        ))
+    }
+
+    /// Input has ended as a dead letter before it was a record: its trace, for the log. Nothing else of this process is in
+    /// that.
+    pub(crate) fn rejected(
+        &mut self,
+        id: RecordId,
+        identity: &str,
+        rejected: &Rejected,
+        stage: &str,
+    ) -> Option<TraceId> {
+        let partition = Partition {
+            source: id.source,
+            number: id.partition,
+        };
+        let note = self.enter_rejected(partition, identity, rejected)?;
+        let traced = Traced::read(&note).filter(|traced| traced.sampled)?;
+        Some(self.ended(&traced, id, traced.came, ("dead-letter", stage, 1)))
+    }
+
+    fn ended(
+        &mut self,
+        traced: &Traced<'_>,
+        id: RecordId,
+        parent: Option<SpanId>,
+        (what, stage, attempts): (&'static str, &str, u32),
+    ) -> TraceId {
+        if let Some(room) = self.tracer.room()
+            && let Some(context) = self.tracer.begin(Some(&traced.context()))
+        {
+            let mut span = dead_letter(context, parent, what, stage, id, attempts);
+            traced.state.clone_into(&mut span.state);
+            self.finished.add(span.context);
+            room.take(span);
+        }
+        traced.trace
     }
 
     /// What a cut is the end of, once it is begun.
@@ -103,7 +93,7 @@ impl Traces {
         if finished.few.is_empty() {
             return;
         }
-        let Some(context) = self.tracer.begin(None) else {
+        let Some((room, context)) = self.tracer.room().zip(self.tracer.begin(None)) else {
             return;
         };
         let ended = Instant::now();
@@ -126,7 +116,7 @@ impl Traces {
             span.link(one);
         }
         span.leave_out_links(finished.more);
-        self.tracer.record(span);
+        room.take(span);
     }
 }
 
@@ -137,19 +127,4 @@ pub(crate) struct Cut {
     pub records: u64,
     pub in_flight: u64,
     pub time: Duration,
-}
-
-/// A record with another span named in its header; none if it cannot be made.
-fn renamed(record: &RecordView<'_>, traceparent: &str) -> Option<Batch> {
-    let mut patch = PatchBuilder::default();
-    patch.header(Change::Set {
-        name: TRACEPARENT,
-        value: Some(traceparent.as_bytes()),
-    });
-    let mut bytes = Vec::new();
-    patch.write(&mut bytes);
-    let patch = Patch::parse(&bytes).ok()?;
-    let mut batch = BatchBuilder::default();
-    batch.push_patched(record, &patch, record.id().emit).ok()?;
-    Some(batch.finish(0))
 }

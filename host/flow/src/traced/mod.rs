@@ -1,27 +1,34 @@
 //! What becomes of records, as spans.
 //!
 //! A record's trace is the one that it came with, in its header `traceparent`, or one that follows from where it came
-//! from: its source, partition and offset. So a restart, and whoever reads the partition next, goes on with it. The spans
-//! of stages and sinks are below the record's first one, which was made when it was read; of a source of callers that is
-//! the span of the request. Nothing of a record's key or value is part of any.
+//! from: what its input is, its partition and its offset. So a restart, and whoever reads the partition next, goes on with
+//! it. That is decided once, where the record comes in, and noted with it ([`note`]): no operator can name another. The
+//! spans of stages and sinks are below the record's first one, which was made when it was read; of a source of callers
+//! that is the span of the request. Nothing of a record's key or value is part of any.
 
 mod ended;
 mod model;
 mod named;
+mod note;
+mod sent;
 mod stages;
 
 use std::sync::Arc;
 
-use tidegate_record::{Batch, Origin, Pairs, RecordId, RecordView};
+use tidegate_contract::{Partition, Rejected};
+use tidegate_record::{Batch, RecordId, RecordView};
 use tidegate_telemetry::trace::{
-    Digest, Sampler, SpanId, TRACEPARENT, TRACESTATE, TraceContext, TraceId, Tracer, trace_state,
+    Digest, Sampler, SpanId, TraceContext, TraceId, Tracer, came_with,
 };
 
 use self::named::Named;
-use crate::topology::{Positions, Topology};
+use self::sent::Open;
+use crate::topology::{Positions, Source, Topology};
 
 pub(crate) use self::ended::{Cut, Finished};
 pub(crate) use self::model::Asking;
+pub(crate) use self::note::Traced;
+pub(crate) use self::sent::unnamed;
 pub(crate) use self::stages::Batched;
 
 /// Spans that follow from a record, beside its first one.
@@ -31,70 +38,39 @@ enum Of {
     Model,
 }
 
-/// A record that is traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Traced {
-    pub trace: TraceId,
-    /// The span that it came with.
-    pub came: Option<SpanId>,
-    /// The span that those of stages and sinks are below.
-    pub entry: SpanId,
+fn with_trace(digest: Digest, trace: TraceId) -> Digest {
+    let trace = u128::from_be_bytes(trace.bytes());
+    digest.with((trace >> 64) as u64).with(trace as u64)
 }
 
-impl Traced {
-    /// The span that others are below, as others name it.
-    pub(crate) fn context(&self) -> TraceContext {
-        self.span(self.entry)
-    }
-
-    fn span(&self, span: SpanId) -> TraceContext {
-        TraceContext {
-            trace: self.trace,
-            span,
-            sampled: true,
-        }
-    }
-
-    /// A span that is the same whenever it is asked for, and another wherever else the trace comes by.
-    fn derived(&self, series: Digest, id: RecordId, of: Of, more: [u64; 2]) -> SpanId {
-        let trace = u128::from_be_bytes(self.trace.bytes());
-        let digest = series.with((trace >> 64) as u64).with(trace as u64);
-        let digest = digest.with(id.offset).with(id.emit);
-        digest.with(of as u64).with(more[0]).with(more[1]).span()
+impl Traced<'_> {
+    /// The span of a request to a model: the same whenever it is asked for, and another wherever else the trace comes by.
+    fn of_model(&self, id: RecordId, stage: usize, attempt: u32) -> SpanId {
+        let entry = u64::from_be_bytes(self.entry.bytes());
+        let digest = with_trace(Digest::default().with(entry), self.trace);
+        let digest = digest.with(id.offset).with(id.emit).with(Of::Model as u64);
+        digest.with(stage as u64).with(u64::from(attempt)).span()
     }
 }
-
-/// The records of a partition, from a source of this digest.
-fn series(source: Digest, id: RecordId) -> Digest {
-    source
-        .with(u64::from(id.partition))
-        .with(u64::from(id.origin == Origin::Timer))
-}
-
-/// The partition of the record that was looked at last, and its series: the next is mostly of the same.
-#[derive(Default)]
-pub(crate) struct LastSeries(Option<(u16, u32, Origin, Digest)>);
 
 /// Whoever makes spans of what a worker does.
 pub(crate) struct Traces {
     tracer: Tracer,
     topology: Arc<Topology>,
-    /// One for each source of this pipeline and what it reads.
+    /// One for each source: what tells its records from those of all others but their partitions.
     sources: Vec<Digest>,
     named: Named,
+    /// Spans of what sinks may yet refuse, by sink, and how many there are at most.
+    open: Vec<Vec<Open>>,
+    most_open: usize,
     /// Those that are finished since the last cut.
     finished: Finished,
 }
 
 impl Traces {
     pub(crate) fn new(topology: Arc<Topology>, tracer: Tracer, pipeline: &str) -> Traces {
-        let of = |source: &crate::topology::Source| {
-            let identities = source.identities.iter().map(String::as_str);
-            let names: Vec<&str> = [pipeline, source.name.as_str()]
-                .into_iter()
-                .chain(identities)
-                .collect();
-            let digest = Digest::of(&names);
+        let of = |source: &Source| {
+            let digest = Digest::of(&[pipeline, source.name.as_str(), source.apart.as_str()]);
             // What cannot be read again is another each time, though its offsets are the same.
             match source.positions == Positions::Nobody && !source.called {
                 true => {
@@ -107,137 +83,171 @@ impl Traces {
         Traces {
             sources: topology.sources.iter().map(of).collect(),
             named: Named::new(&topology),
+            open: topology.sinks.iter().map(|_| Vec::new()).collect(),
+            most_open: tracer.most() / 4,
             finished: Finished::default(),
             tracer,
             topology,
         }
     }
 
+    /// The records of a partition, which is this.
+    fn series(&self, partition: Partition, identity: &str) -> Option<Digest> {
+        let source = self.sources.get(usize::from(partition.source))?;
+        let series = source.with(u64::from(partition.number));
+        Some(series.with_text(identity))
+    }
+
+    /// Records come in from a partition that is this: which of them are traced is decided, and noted with them. Most have
+    /// no headers and are not recorded: that is seen from their offset alone.
+    pub(crate) fn enter(&self, partition: Partition, identity: &str, batch: Batch) -> Batch {
+        let entering = self.tracer.sampler().and_then(|sampler| {
+            let source = self.topology.sources.get(usize::from(partition.source))?;
+            Some(Entering {
+                sampler,
+                series: self.series(partition, identity)?,
+                called: source.called,
+            })
+        });
+        let Some(entering) = entering else {
+            return batch;
+        };
+        let (mut notes, mut written) = (Vec::new(), Vec::new());
+        for (index, record) in batch.view().records().enumerate() {
+            let from = notes.len();
+            match record.headers().is_empty() {
+                true => entering.plain(record.offset(), &mut notes),
+                false => {
+                    let headers = record.headers().map(|header| (header.name, header.value));
+                    entering.decide(record.offset(), headers, &mut notes);
+                }
+            }
+            if notes.len() > from {
+                written.push((index, from..notes.len()));
+            }
+        }
+        match written.is_empty() {
+            true => batch,
+            false => {
+                let written = written.into_iter();
+                batch.noted(written.map(|(index, range)| (index, &notes[range])))
+            }
+        }
+    }
+
+    /// The note of input that could not become a record.
+    fn enter_rejected(
+        &self,
+        partition: Partition,
+        identity: &str,
+        rejected: &Rejected,
+    ) -> Option<Vec<u8>> {
+        let source = self.topology.sources.get(usize::from(partition.source))?;
+        let entering = Entering {
+            sampler: self.tracer.sampler()?,
+            series: self.series(partition, identity)?,
+            called: source.called,
+        };
+        let headers = rejected.headers.iter().flatten();
+        let headers = headers.map(|(name, value)| (name.as_str(), value.as_deref()));
+        let mut note = Vec::new();
+        entering.decide(rejected.offset, headers, &mut note);
+        Some(note)
+    }
+
+    /// What is noted of a record's trace.
+    #[inline]
+    fn noted<'r>(&self, record: &RecordView<'r>) -> Option<Traced<'r>> {
+        let note = record.note()?;
+        self.tracer.is_on().then(|| Traced::read(note)).flatten()
+    }
+
     /// The trace of a record, if it is recorded.
-    pub(crate) fn of(&self, record: &RecordView<'_>) -> Option<Traced> {
-        let sampler = self.tracer.sampler()?;
-        self.in_series(sampler, self.series(record.id())?, record)
-    }
-
-    /// The same of one of many records, one after another.
     #[inline]
-    pub(crate) fn of_next(
-        &self,
-        record: &RecordView<'_>,
-        before: &mut LastSeries,
-    ) -> Option<Traced> {
-        let sampler = self.tracer.sampler()?;
-        let id = record.id();
-        let of = (id.source, id.partition, id.origin);
-        let series = match before.0 {
-            Some((source, partition, origin, series)) if (source, partition, origin) == of => {
-                series
-            }
-            _ => {
-                let series = self.series(id)?;
-                before.0 = Some((id.source, id.partition, id.origin, series));
-                series
-            }
-        };
-        self.in_series(sampler, series, record)
+    pub(crate) fn of<'r>(&self, record: &RecordView<'r>) -> Option<Traced<'r>> {
+        self.noted(record).filter(|traced| traced.sampled)
     }
 
-    fn series(&self, id: RecordId) -> Option<Digest> {
-        let source = self.sources.get(usize::from(id.source))?;
-        Some(series(*source, id))
-    }
-
-    /// Those records of a batch, from one partition, that are traced, with their places in it.
-    pub(crate) fn of_batch(&self, batch: &Batch) -> Vec<(usize, Traced)> {
-        let Some(sampler) = self.tracer.sampler() else {
-            return Vec::new();
-        };
+    /// Those records of a batch that are traced, with their places in it.
+    pub(crate) fn of_batch<'b>(&self, batch: &'b Batch) -> Vec<(usize, Traced<'b>)> {
         let view = batch.view();
-        let first = view.get(0).and_then(|first| self.series(first.id()));
-        let Some(series) = first else {
+        if !self.tracer.is_on() || !view.has_notes() {
             return Vec::new();
-        };
-        let mut traced = Vec::new();
-        for (index, record) in view.records().enumerate() {
-            if let Some(one) = self.in_series(sampler, series, &record) {
-                traced.push((index, one));
-            }
         }
-        traced
+        let records = view.records().enumerate();
+        records
+            .filter_map(|(index, record)| Some((index, self.of(&record)?)))
+            .collect()
     }
+}
 
-    /// Most records have no headers and are not recorded: that is seen from their offset alone.
+/// Where records come in.
+struct Entering<'t> {
+    sampler: &'t Sampler,
+    series: Digest,
+    called: bool,
+}
+
+impl Entering<'_> {
+    /// One without headers. Of callers the request has its own span, or is not traced.
     #[inline]
-    fn in_series(
-        &self,
-        sampler: &Sampler,
-        series: Digest,
-        record: &RecordView<'_>,
-    ) -> Option<Traced> {
-        if !record.headers().is_empty() {
-            return self.with_headers(sampler, series, record);
+    fn plain(&self, offset: u64, note: &mut Vec<u8>) {
+        if !self.called
+            && let Some(trace) = self.sampler.takes_of(self.series, offset)
+        {
+            self.begins(trace, offset, note);
         }
-        let trace = sampler.takes_of(series, record.offset())?;
-        self.traced(series, trace, None, record)
-    }
-
-    fn with_headers(
-        &self,
-        sampler: &Sampler,
-        series: Digest,
-        record: &RecordView<'_>,
-    ) -> Option<Traced> {
-        let came = came_with(record.headers());
-        let trace = match &came {
-            Some(came) => sampler.follows(came).then_some(came.trace),
-            None => sampler.takes_of(series, record.offset()),
-        };
-        self.traced(series, trace?, came, record)
     }
 
     #[cold]
-    fn traced(
-        &self,
-        series: Digest,
-        trace: TraceId,
-        came: Option<TraceContext>,
-        record: &RecordView<'_>,
-    ) -> Option<Traced> {
-        let id = record.id();
-        let came = came.map(|came| came.span);
-        let called = self.topology.sources.get(usize::from(id.source))?.called;
+    fn begins(&self, trace: TraceId, offset: u64, note: &mut Vec<u8>) {
         let traced = Traced {
             trace,
-            came,
-            entry: came.unwrap_or(SpanId::new([1; 8])?),
+            entry: self.entry(trace, offset),
+            came: None,
+            sampled: true,
+            random: true,
+            state: "",
         };
-        match (called, came) {
-            // The request has its own span, or is not traced.
-            (true, came) => came.map(|_| traced),
-            (false, _) => {
-                let whole = RecordId { emit: 0, ..id };
-                let entry = traced.derived(series, whole, Of::Entry, [0; 2]);
-                Some(Traced { entry, ..traced })
-            }
-        }
+        traced.write(note);
     }
-}
 
-/// The context that headers bring; none if they bring none, or several.
-fn came_with(headers: Pairs<'_>) -> Option<TraceContext> {
-    let mut named = headers.filter(|header| header.name == TRACEPARENT);
-    let only = named.next()?;
-    match named.next() {
-        None => TraceContext::parse(only.value?),
-        Some(_) => None,
+    fn decide<'h>(
+        &self,
+        offset: u64,
+        headers: impl Iterator<Item = (&'h str, Option<&'h [u8]>)>,
+        note: &mut Vec<u8>,
+    ) {
+        let Some((came, state)) = came_with(headers) else {
+            return self.plain(offset, note);
+        };
+        let TraceContext {
+            trace,
+            span,
+            random,
+            ..
+        } = came;
+        let sampled = self.sampler.follows(&came);
+        let traced = Traced {
+            trace,
+            // There is no span of this process in what is only passed on, and of callers the request has it.
+            entry: match sampled && !self.called {
+                true => self.entry(trace, offset),
+                false => span,
+            },
+            came: Some(span),
+            sampled,
+            random,
+            state: &state,
+        };
+        traced.write(note);
     }
-}
 
-/// What other systems keep with a record's trace.
-fn state(record: &RecordView<'_>) -> String {
-    let state = record.headers().last(TRACESTATE);
-    let text = state.and_then(|state| trace_state(state.value?));
-    text.unwrap_or_default().to_owned()
+    /// The first span of a record: the same whenever it comes, and another wherever else the trace comes by.
+    fn entry(&self, trace: TraceId, offset: u64) -> SpanId {
+        let digest = with_trace(self.series, trace).with(offset);
+        digest.with(Of::Entry as u64).span()
+    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{Answer, Made, ModelError};
-use tidegate_record::RecordId;
-use tidegate_telemetry::trace::{Span, SpanId, SpanKind, TraceId, Value, names};
+use tidegate_telemetry::trace::{Room, Span, SpanKind, TraceId, Value, came_with, names};
 
+use super::Traces;
 use super::named::place;
-use super::{Of, Traced, Traces, state};
 use crate::asked;
 use crate::entry::Entry;
 use crate::topology::{Ask, ModelStage};
@@ -21,17 +20,11 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Traces {
-    /// The span of a request to a model: the same when it is asked and when it is answered.
-    fn span_of(&self, traced: &Traced, id: RecordId, stage: usize, attempt: u32) -> Option<SpanId> {
-        let of = [stage as u64, u64::from(attempt)];
-        Some(traced.derived(self.series(id)?, id, Of::Model, of))
-    }
-
     /// What a request of this entry to another server goes on with; none if it is not traced.
     pub(crate) fn traceparent(&self, stage: usize, entry: &Entry) -> Option<String> {
         let record = entry.view()?;
         let traced = self.of(&record)?;
-        let span = self.span_of(&traced, record.id(), stage, entry.attempt)?;
+        let span = traced.of_model(record.id(), stage, entry.attempt);
         Some(traced.span(span).traceparent())
     }
 
@@ -40,10 +33,15 @@ impl Traces {
         Some(self.of(&entry.view()?)?.trace)
     }
 
-    /// The trace that a waiting record is part of, recorded here or not.
+    /// The trace of an entry's record, recorded or not, for the audit. Where nothing is traced nothing was decided, and
+    /// there is only what its header says.
     pub(crate) fn named(&self, entry: &Entry) -> Option<TraceId> {
-        let recorded = self.of_entry(entry);
-        recorded.or_else(|| Some(super::came_with(entry.view()?.headers())?.trace))
+        let record = entry.view()?;
+        if self.tracer.is_on() {
+            return Some(self.noted(&record)?.trace);
+        }
+        let headers = record.headers().map(|header| (header.name, header.value));
+        Some(came_with(headers)?.0.trace)
     }
 
     /// A model has answered, or refused.
@@ -52,6 +50,9 @@ impl Traces {
             return;
         };
         let Some(traced) = self.of(&record).filter(|_| was_tried(of.result)) else {
+            return;
+        };
+        let Some(room) = self.tracer.room() else {
             return;
         };
         let id = record.id();
@@ -68,9 +69,7 @@ impl Traces {
             true => (SpanKind::Client, names::REMOTE_PROVIDER),
             false => (SpanKind::Internal, names::OWN_PROVIDER),
         };
-        let Some(span) = self.span_of(&traced, id, of.stage, of.entry.attempt) else {
-            return;
-        };
+        let span = traced.of_model(id, of.stage, of.entry.attempt);
         let stage = &self.named.stages[of.stage].name;
         let name = format!("{operation} {}", chosen.name);
         let mut span = Span::untimed(traced.span(span), Some(traced.entry), kind, name)
@@ -88,23 +87,26 @@ impl Traces {
                 span.set(names::GEN_AI_REQUEST_CHOICES, parameters.n);
             }
         }
-        span.state = state(&record);
+        traced.state.clone_into(&mut span.state);
         let now = Instant::now();
         match of.result {
-            Ok(answer) => self.with_answer(span, answer, chosen.model.facts().name, of.entry, now),
+            Ok(answer) => {
+                let model = chosen.model.facts().name;
+                self.with_answer((span, room), answer, model, of.entry, now);
+            }
             Err(error) => {
                 let kind = error_kind(error);
                 span.set(names::ERROR_TYPE, kind);
                 span.fail(kind);
                 let began = of.entry.submitted.unwrap_or(now);
-                self.tracer.record(span.lasting(began, now));
+                room.take(span.lasting(began, now));
             }
         }
     }
 
     fn with_answer(
         &self,
-        mut span: Span,
+        (mut span, room): (Span, Room),
         answer: &Answer,
         model: String,
         entry: &Entry,
@@ -135,14 +137,16 @@ impl Traces {
             if time.is_zero() {
                 continue;
             }
-            if let Some(context) = self.tracer.begin(Some(&span.context)) {
+            if let Some(room) = self.tracer.room()
+                && let Some(context) = self.tracer.begin(Some(&span.context))
+            {
                 let parent = Some(span.context.span);
                 let part = Span::untimed(context, parent, SpanKind::Internal, name);
-                self.tracer.record(part.lasting(from, until));
+                room.take(part.lasting(from, until));
             }
             from = until;
         }
-        self.tracer.record(span.lasting(began, from.max(began)));
+        room.take(span.lasting(began, from.max(began)));
     }
 }
 

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use tidegate_contract::OperatorVersion;
 use tidegate_record::Batch;
-use tidegate_telemetry::trace::{Span, SpanKind, Text, names};
+use tidegate_telemetry::trace::{Room, Span, SpanKind, Text, names};
 
 use super::named::place;
-use super::{Traced, Traces, state};
+use super::{Traced, Traces};
 
 /// Traced records of a batch that was read.
 pub(crate) struct Received {
-    spans: Vec<Span>,
+    spans: Vec<(Span, Room)>,
 }
 
 /// Traced records of a batch that an operator has answered for.
@@ -19,7 +19,7 @@ pub(crate) struct Batched<'a> {
     pub stage: usize,
     pub batch: &'a Batch,
     pub version: &'a OperatorVersion,
-    pub traced: &'a [(usize, Traced)],
+    pub traced: &'a [(usize, Traced<'a>)],
     /// Counted from 1.
     pub attempt: u32,
     pub began: Instant,
@@ -39,9 +39,9 @@ impl Traces {
         let Some(named) = named else {
             return Received { spans: Vec::new() };
         };
-        let span = |(index, traced): (usize, Traced)| {
-            let record = view.get(index)?;
-            let id = record.id();
+        let span = |(index, traced): (usize, Traced<'_>)| {
+            let id = view.get(index)?.id();
+            let room = self.tracer.room()?;
             let (context, kind) = (traced.context(), SpanKind::Consumer);
             let mut span = Span::untimed(context, traced.came, kind, named.receive.clone())
                 .with(names::MESSAGING_OPERATION, "receive")
@@ -57,8 +57,8 @@ impl Traces {
                 }
                 None => span.set(names::MESSAGING_SYSTEM, "tidegate"),
             }
-            span.state = state(&record);
-            Some(span)
+            traced.state.clone_into(&mut span.state);
+            Some((span, room))
         };
         let traced = self.of_batch(batch).into_iter();
         Received {
@@ -69,8 +69,8 @@ impl Traces {
     /// What came has gone on, or waits.
     pub(crate) fn took(&self, received: Received, began: Instant) {
         let ended = Instant::now();
-        for span in received.spans {
-            self.tracer.record(span.lasting(began, ended));
+        for (span, room) in received.spans {
+            room.take(span.lasting(began, ended));
         }
     }
 
@@ -81,9 +81,12 @@ impl Traces {
         let component = Text::name(&of.version.digest);
         let revision = Text::name(&of.version.revision.digest);
         let view = of.batch.view();
-        let mut first: Option<Span> = None;
+        let mut first: Option<(Span, Room)> = None;
         for (index, traced) in of.traced {
             let Some(record) = view.get(*index) else {
+                continue;
+            };
+            let Some(room) = self.tracer.room() else {
                 continue;
             };
             let Some(context) = self.tracer.begin(Some(&traced.context())) else {
@@ -104,18 +107,18 @@ impl Traces {
             if outcome == "failed" {
                 span.fail(outcome);
             }
-            span.state = state(&record);
+            traced.state.clone_into(&mut span.state);
             match &mut first {
-                None => first = Some(span),
-                Some(first) => {
+                None => first = Some((span, room)),
+                Some((first, _)) => {
                     first.link(span.context);
                     span.link(first.context);
-                    self.tracer.record(span);
+                    room.take(span);
                 }
             }
         }
-        if let Some(first) = first {
-            self.tracer.record(first);
+        if let Some((first, room)) = first {
+            room.take(first);
         }
     }
 }

@@ -301,6 +301,7 @@ mod tests {
                 called: false,
                 beside: false,
                 identities: vec!["a topic".into()],
+                apart: String::new(),
             }],
             stages: vec![Stage {
                 name: "still".into(),

@@ -14,6 +14,9 @@ pub const TRACESTATE: &str = "tracestate";
 const LENGTH: usize = 55;
 /// Most bytes of a `traceparent` of a later version, which may have more at its end.
 const LONGEST: usize = 256;
+/// The flags that have a meaning.
+const SAMPLED: u8 = 1;
+const RANDOM: u8 = 2;
 /// Most bytes of a `tracestate` that is passed on, and most members: W3C's own figures.
 const LONGEST_STATE: usize = 512;
 const MOST_MEMBERS: usize = 32;
@@ -102,6 +105,9 @@ pub struct TraceContext {
     pub span: SpanId,
     /// Whether whoever made that span has it recorded.
     pub sampled: bool,
+    /// Whether whoever made the trace's id says that it is random, by which others may sample. It goes on as it came: the
+    /// ids of some have a time in them.
+    pub random: bool,
 }
 
 impl TraceContext {
@@ -122,19 +128,55 @@ impl TraceContext {
         Some(TraceContext {
             trace: TraceId::new(hex(header.get(3..35)?)?)?,
             span: SpanId::new(hex(header.get(36..52)?)?)?,
-            sampled: flags & 1 != 0,
+            sampled: flags & SAMPLED != 0,
+            random: flags & RANDOM != 0,
         })
     }
 
-    /// The header that says it. Its identifiers are evenly spread, which the second flag tells.
+    /// Its flags, as W3C numbers them: those that have a meaning.
+    pub fn flags(&self) -> u8 {
+        (u8::from(self.sampled) * SAMPLED) | (u8::from(self.random) * RANDOM)
+    }
+
+    /// The header that says it.
     pub fn traceparent(&self) -> String {
-        let flags = 2 | u8::from(self.sampled);
-        format!("00-{}-{}-{flags:02x}", self.trace, self.span)
+        format!("00-{}-{}-{:02x}", self.trace, self.span, self.flags())
     }
 }
 
+/// What comes with a record or a request: where its trace goes on, and what other systems keep with it, as it may be passed
+/// on. None if `traceparent` is missing, comes twice or is not of its form; without it `tracestate` says nothing. Several
+/// lines of that are one, as W3C has it.
+pub fn came_with<'a>(
+    headers: impl Iterator<Item = (&'a str, Option<&'a [u8]>)>,
+) -> Option<(TraceContext, String)> {
+    let mut parent = None;
+    let mut states: Vec<&[u8]> = Vec::new();
+    for (name, value) in headers {
+        match name {
+            TRACEPARENT if parent.is_some() => return None,
+            TRACEPARENT => parent = Some(value),
+            // More than may be passed on is not kept, and one more is enough to know it.
+            TRACESTATE if states.len() <= MOST_MEMBERS => states.extend(value),
+            _ => {}
+        }
+    }
+    let context = TraceContext::parse(parent??)?;
+    Some((context, joined(&states)))
+}
+
+/// Several lines of `tracestate` as one; empty if it is more, or of another form, than may be passed on.
+fn joined(states: &[&[u8]]) -> String {
+    let bytes: usize = states.iter().map(|state| state.len() + 1).sum();
+    if bytes > LONGEST_STATE + 1 {
+        return String::new();
+    }
+    let whole = states.join(&b',');
+    trace_state(&whole).unwrap_or_default().to_owned()
+}
+
 /// A `tracestate` that may be passed on; none if it is longer, or of another form, than W3C allows.
-pub fn trace_state(header: &[u8]) -> Option<&str> {
+fn trace_state(header: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(header).ok()?;
     let is_text = header.iter().all(|byte| (0x20..0x7f).contains(byte));
     if header.len() > LONGEST_STATE || !is_text {
@@ -177,9 +219,7 @@ mod tests {
         );
         assert_eq!(context.span.to_string(), "00f067aa0ba902b7");
         assert!(context.sampled);
-        let written = context.traceparent();
-        assert_eq!(written.strip_suffix("-03"), GOOD.strip_suffix("-01"));
-        assert_eq!(TraceContext::parse(written.as_bytes()), Some(context));
+        assert_eq!(context.traceparent(), GOOD);
         let unsampled = GOOD.replace("-01", "-00");
         assert!(!TraceContext::parse(unsampled.as_bytes()).unwrap().sampled);
         let unknown_flags = GOOD.replace("-01", "-fd");
@@ -188,6 +228,58 @@ mod tests {
                 .unwrap()
                 .sampled
         );
+    }
+
+    #[test]
+    fn flags_go_on_as_they_came_and_nothing_is_said_of_an_id_that_another_made() {
+        for (came, goes_on) in [
+            ("00", "00"),
+            ("01", "01"),
+            ("02", "02"),
+            ("03", "03"),
+            ("fd", "01"),
+        ] {
+            let header = GOOD.replace("-01", &format!("-{came}"));
+            let context = TraceContext::parse(header.as_bytes()).unwrap();
+            let expected = GOOD.replace("-01", &format!("-{goes_on}"));
+            assert_eq!(context.traceparent(), expected, "{came}");
+        }
+    }
+
+    #[test]
+    fn a_tracestate_is_read_only_with_a_traceparent_and_several_lines_are_one() {
+        type Headers<'h> = &'h [(&'h str, &'h str)];
+        let read = |headers: Headers<'_>| {
+            came_with(
+                headers
+                    .iter()
+                    .map(|(name, value)| (*name, Some(value.as_bytes()))),
+            )
+        };
+        let (parent, state) = (("traceparent", GOOD), ("tracestate", "a=1"));
+        let context = TraceContext::parse(GOOD.as_bytes()).unwrap();
+        assert_eq!(read(&[state, parent]), Some((context, "a=1".into())));
+        let both = [state, parent, ("other", "x"), ("tracestate", "b=2,c=3")];
+        assert_eq!(read(&both), Some((context, "a=1,b=2,c=3".into())));
+        // What may not be passed on is left out, and the trace goes on.
+        for wrong in ["nothing", &"a=1,".repeat(40), &"a=".repeat(300)] {
+            let headers = [parent, ("tracestate", wrong), state];
+            assert_eq!(read(&headers), Some((context, String::new())), "{wrong}");
+        }
+        let many = vec![state; 1000];
+        let many: Vec<_> = many.into_iter().chain([parent]).collect();
+        assert_eq!(read(&many), Some((context, String::new())));
+        let none: [Headers<'_>; 4] = [
+            &[],
+            &[state],
+            &[state, ("traceparent", "00-zz")],
+            &[state, parent, parent],
+        ];
+        for headers in none {
+            assert_eq!(read(headers), None, "{headers:?}");
+        }
+        let null = [("traceparent", None), ("tracestate", Some(&b"a=1"[..]))];
+        assert_eq!(came_with(null.into_iter()), None);
     }
 
     #[test]

@@ -26,14 +26,20 @@ fn spread(number: u64) -> u64 {
 impl Digest {
     /// That of these texts; where one ends is part of it.
     pub fn of(texts: &[&str]) -> Digest {
-        texts.iter().fold(Digest::default(), |digest, text| {
-            let words = text.as_bytes().chunks(8).map(|chunk| {
-                let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
-                u64::from_le_bytes(word)
-            });
-            words.fold(digest.with(text.len() as u64), Digest::with)
-        })
+        texts
+            .iter()
+            .fold(Digest::default(), |digest, text| digest.with_text(text))
+    }
+
+    /// With one text more.
+    #[must_use]
+    pub fn with_text(self, text: &str) -> Digest {
+        let words = text.as_bytes().chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        });
+        words.fold(self.with(text.len() as u64), Digest::with)
     }
 
     /// With one number more.

@@ -1,7 +1,6 @@
 //! Traces: what became of one record or request, as spans.
 //!
-//! A record's spans follow from where it came from ([`Digest`]) or from what it brought ([`TraceContext`]); nothing of
-//! a trace is kept anywhere. There is no span for each token, and nothing of a prompt or an answer in any of them.
+//! A record's spans follow from where it came from ([`Digest`]) or from what it brought ([`TraceContext`]). There is no span for each token, and nothing of a prompt or an answer in any of them.
 
 mod clock;
 mod context;
@@ -14,10 +13,10 @@ mod text;
 mod tracer;
 
 pub use clock::{at, nanoseconds};
-pub use context::{SpanId, TRACEPARENT, TRACESTATE, TraceContext, TraceId, trace_state};
+pub use context::{SpanId, TRACEPARENT, TRACESTATE, TraceContext, TraceId, came_with};
 pub use ids::Digest;
 pub use open::OpenSpan;
 pub use sampler::Sampler;
 pub use span::{MOST_LINKS, Span, SpanKind, Value};
 pub use text::Text;
-pub use tracer::{SpanCounts, SpanQueue, Tracer};
+pub use tracer::{Room, SpanCounts, SpanQueue, Tracer};

@@ -162,6 +162,13 @@ impl Span {
         self
     }
 
+    /// It ends later than it did.
+    #[must_use]
+    pub fn ending(mut self, end: Instant) -> Span {
+        self.end = at(end).max(self.end);
+        self
+    }
+
     /// With an attribute.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Span {
@@ -237,6 +244,7 @@ mod tests {
             trace: digest.trace(),
             span: digest.span(),
             sampled: true,
+            random: true,
         }
     }
 

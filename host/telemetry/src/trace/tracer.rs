@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::context::TraceContext;
@@ -33,6 +33,9 @@ struct Inner {
     queue: SyncSender<Span>,
     sampler: Sampler,
     counts: Arc<SpanCounts>,
+    /// Spans that wait, and those that there is room for.
+    waiting: Arc<AtomicUsize>,
+    most: usize,
     /// Of traces that follow from nothing.
     random: Digest,
     next: AtomicU64,
@@ -48,7 +51,9 @@ impl fmt::Debug for Tracer {
 impl Tracer {
     /// One that has room for so many spans, and where they are taken from.
     pub fn new(sampler: Sampler, room: usize) -> (Tracer, SpanQueue) {
-        let (queue, spans) = sync_channel(room.max(1));
+        let most = room.max(1);
+        let (queue, spans) = sync_channel(most);
+        let waiting = Arc::new(AtomicUsize::new(0));
         let counts = Arc::new(SpanCounts::default());
         let random = RandomState::new();
         let random = Digest::default()
@@ -58,10 +63,35 @@ impl Tracer {
             queue,
             sampler,
             counts: counts.clone(),
+            waiting: waiting.clone(),
+            most,
             random,
             next: AtomicU64::new(0),
         })));
-        (tracer, SpanQueue { spans, counts })
+        let queue = SpanQueue {
+            spans,
+            counts,
+            waiting,
+        };
+        (tracer, queue)
+    }
+
+    /// How many spans may wait.
+    pub fn most(&self) -> usize {
+        self.0.as_ref().map_or(0, |inner| inner.most)
+    }
+
+    /// Room for a span, before anything of it is made: where there is none, the span is counted as one that found none. None
+    /// too while spans are of no use.
+    pub fn room(&self) -> Option<Room> {
+        let inner = self.0.as_ref()?;
+        if inner.waiting.fetch_add(1, Ordering::Relaxed) < inner.most {
+            return Some(Room(Some(inner.clone())));
+        }
+        inner.waiting.fetch_sub(1, Ordering::Relaxed);
+        inner.counts.made.add(1);
+        inner.counts.full.add(1);
+        None
     }
 
     /// Whether spans are of any use.
@@ -81,14 +111,10 @@ impl Tracer {
         self.0.as_ref().map(|inner| &inner.sampler)
     }
 
-    /// Takes a span. What there is no room for is counted.
+    /// Takes a span, if there is room; otherwise it is counted. Who makes many asks for the [`Room`] first.
     pub fn record(&self, span: Span) {
-        let Some(inner) = &self.0 else {
-            return;
-        };
-        inner.counts.made.add(1);
-        if inner.queue.try_send(span).is_err() {
-            inner.counts.full.add(1);
+        if let Some(room) = self.room() {
+            room.take(span);
         }
     }
 
@@ -106,7 +132,40 @@ impl Tracer {
                 Some(parent) => inner.sampler.follows(parent),
                 None => inner.sampler.takes(trace),
             },
+            random: parent.is_none_or(|parent| parent.random),
         })
+    }
+}
+
+/// Room for one span. It is free again once it is dropped.
+pub struct Room(Option<Arc<Inner>>);
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Room")
+    }
+}
+
+impl Room {
+    /// The span goes there.
+    pub fn take(mut self, span: Span) {
+        let Some(inner) = self.0.take() else {
+            return;
+        };
+        inner.counts.made.add(1);
+        // Nobody takes them any more if it does not go.
+        if inner.queue.try_send(span).is_err() {
+            inner.waiting.fetch_sub(1, Ordering::Relaxed);
+            inner.counts.full.add(1);
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some(inner) = &self.0 {
+            inner.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -115,6 +174,7 @@ impl Tracer {
 pub struct SpanQueue {
     spans: Receiver<Span>,
     counts: Arc<SpanCounts>,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl SpanQueue {
@@ -124,6 +184,7 @@ impl SpanQueue {
             && let Ok(span) = self.spans.try_recv()
         {
             batch.push(span);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -173,17 +234,38 @@ mod tests {
     }
 
     #[test]
+    fn room_is_counted_before_a_span_is_made_and_is_free_again() {
+        let (tracer, queue) = Tracer::new(Sampler::new(1.0), 2);
+        let (one, two) = (tracer.room().unwrap(), tracer.room().unwrap());
+        assert!(tracer.room().is_none());
+        let counts = tracer.counts().unwrap();
+        assert_eq!((counts.made.get(), counts.full.get()), (1, 1));
+        drop(one);
+        two.take(span(&tracer));
+        assert_eq!((counts.made.get(), counts.full.get()), (2, 1));
+        tracer.record(span(&tracer));
+        assert!(tracer.room().is_none(), "both wait");
+        let mut taken = Vec::new();
+        queue.take(&mut taken, 1);
+        assert!(tracer.room().is_some());
+        assert!(Tracer::default().room().is_none());
+    }
+
+    #[test]
     fn a_span_is_below_its_parent_and_as_its_parent_is_sampled() {
         let (tracer, _queue) = Tracer::new(Sampler::new(0.0), 1);
         let root = tracer.begin(None).unwrap();
         assert!(!root.sampled);
+        assert!(root.random);
         let parent = TraceContext {
             sampled: true,
+            random: false,
             ..root
         };
         let child = tracer.begin(Some(&parent)).unwrap();
         assert_eq!((child.trace, child.sampled), (parent.trace, true));
         assert_ne!(child.span, parent.span);
+        assert!(!child.random, "the id is another's");
         assert!(Tracer::default().begin(Some(&parent)).is_none());
     }
 }

@@ -530,6 +530,7 @@ impl Setting {
                 called: false,
                 beside: false,
                 identities: (0..self.partitions).map(|p| format!("in-{p}")).collect(),
+                apart: String::new(),
             }],
             stages: match &self.after {
                 None => vec![stage("pass", &self.slot, Target::Sink(0))],

@@ -1,9 +1,11 @@
 //! Which messages of a refused batch are at fault.
 
+use rdkafka::message::{Headers as _, OwnedHeaders};
 use rdkafka::producer::Producer as _;
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{RefusedRecord, SinkError};
 use tidegate_record::RecordId;
+use tidegate_telemetry::trace::{TRACEPARENT, TRACESTATE};
 
 use super::deliveries::{Returned, Sent, is_size, refusal};
 use super::sink::KafkaSink;
@@ -24,8 +26,13 @@ impl KafkaSink {
             let mut returned = self.producer.context().take_returned();
             if !alone {
                 divide(&mut groups, returned);
-            } else if let Some(message) = returned.pop() {
-                self.refuse(message)?;
+            } else if let Some(mut message) = returned.pop() {
+                // It may be the header of its trace that makes it too large.
+                if is_size(message.code) && message.leave_out_trace() {
+                    groups.push(vec![message]);
+                } else {
+                    self.refuse(message)?;
+                }
             }
         }
         Ok(())
@@ -91,6 +98,22 @@ impl KafkaSink {
 }
 
 impl Returned {
+    /// Whether there was a header that says where a trace goes on; there is none any more.
+    fn leave_out_trace(&mut self) -> bool {
+        let Some(headers) = &self.headers else {
+            return false;
+        };
+        let kept = headers
+            .iter()
+            .filter(|header| !matches!(header.key, TRACEPARENT | TRACESTATE));
+        let kept = kept.fold(OwnedHeaders::new(), OwnedHeaders::insert);
+        let had = kept.count() < headers.count();
+        if had {
+            self.headers = Some(kept);
+        }
+        had
+    }
+
     /// The message once more.
     pub(super) fn message(&self) -> Message<'_> {
         Message {

@@ -14,7 +14,7 @@ pub const SENT_FROM: &str = "tidegate-sent-from";
 /// {"id":"tickets/0/1234","source":"tickets","partition":0,"offset":1234,"stage":"decode","reason":"...",
 ///  "component":"sha256:..."|null,"backtrace":"..."|null,"attempts":1,"key":"..."|null,"value":"..."|null,"length":200,
 ///  "at":"2026-11-21T08:21:42.123456Z","form":"record"|"input"|"output","event_time":"...",
-///  "headers":[{"name":"...","value":"..."|null}],"sent_from":"..."}
+///  "pipeline":"support-bot","headers":[{"name":"...","value":"..."|null}],"sent_from":"..."}
 /// ```
 ///
 /// `event_time` is of a record that has one; `headers` are not there if there are none, and null if they cannot be part of
@@ -89,6 +89,9 @@ fn write_rest(out: &mut Vec<u8>, letter: &DeadLetter<'_>) {
     text("form", letter.form.name());
     if let Some(time) = letter.event_time {
         text("event_time", &format_time(time));
+    }
+    if !letter.pipeline.is_empty() {
+        text("pipeline", letter.pipeline);
     }
     let Some(headers) = letter.headers else {
         out.extend_from_slice(b",\"headers\":null");

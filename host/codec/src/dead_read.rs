@@ -9,6 +9,8 @@ use crate::time::parse_time;
 /// A dead letter as it was written. What letters of earlier versions do not have is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredLetter {
+    /// The pipeline that wrote it; an earlier version did not say.
+    pub pipeline: Option<String>,
     /// The record's id: `SOURCE/PARTITION/OFFSET`, and the emit index of a piece.
     pub id: String,
     /// Its source.
@@ -79,6 +81,7 @@ pub fn decode_dead_letter(bytes: &[u8]) -> Option<StoredLetter> {
         component: text_of(&mut object, "component"),
         backtrace: text_of(&mut object, "backtrace"),
         sent_from: text_of(&mut object, "sent_from"),
+        pipeline: text_of(&mut object, "pipeline"),
     })
 }
 

@@ -42,6 +42,8 @@ impl LetterForm {
 /// A record that ends as a dead letter. Private attributes are not part of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeadLetter<'a> {
+    /// Name of the pipeline: several may have one topic of letters.
+    pub pipeline: &'a str,
     /// Where the record comes from.
     pub id: RecordId,
     /// Name of the source, as in the pipeline file.

@@ -30,6 +30,8 @@ const listeners = new Set();
 
 export function subscribe(listener) {
   listeners.add(listener);
+  // Something may have changed before it listened: a refusal comes quickly.
+  listener();
   return () => listeners.delete(listener);
 }
 

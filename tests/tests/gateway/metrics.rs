@@ -172,6 +172,11 @@ fn whatever_runs_is_told_and_shown_and_is_bounded() {
     until("all that came is committed", PATIENCE, || {
         served.metric(&account("in")) == 3 + 3 + 3001
     });
+    // Workers tell now and then how far they are.
+    until("how far tickets are is known", PATIENCE, || {
+        let text = served.metrics();
+        text.contains("tidegate_source_lag_seconds{source=\"tickets\"} 0")
+    });
 
     // The reference in both directions: what is told, and of which type.
     let text = served.metrics();

@@ -262,12 +262,17 @@ fn what_the_first_process_leaves_out_the_second_does_not_begin() {
     };
     let collector = Collector::start(Does::Take);
     let file = "type = \"file\"\npaths = [\"in.jsonl\"]";
-    let first = Workspace::new(&pipeline(("first", "0.0"), &collector, file, &kafka("")));
+    let first = Workspace::new(&pipeline(
+        ("leaves-out", "0.0"),
+        &collector,
+        file,
+        &kafka(""),
+    ));
     first.write("in.jsonl", "{\"text\":\"a\"}\n".repeat(RECORDS));
     first.run_pipeline();
     let source = kafka(&format!("group = \"{between}-group\""));
     let file = "type = \"file\"\npath = \"out.jsonl\"";
-    let second = Workspace::new(&pipeline(("second", "1.0"), &collector, &source, file));
+    let second = Workspace::new(&pipeline(("left-out", "1.0"), &collector, &source, file));
     let run = second.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
     assert!(
         run.status.success(),

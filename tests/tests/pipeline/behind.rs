@@ -13,6 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PIPELINE: &str = r#"
 [pipeline]
 name = "behind"
+state = "state"
 workers = 2
 [source.lines]
 type = "file"
@@ -21,7 +22,6 @@ event-time = "at"
 [sink.out]
 type = "file"
 path = "out.jsonl"
-from = ["lines"]
 "#;
 
 /// The value of a family's only line.

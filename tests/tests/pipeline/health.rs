@@ -230,7 +230,7 @@ paths = ["tickets.jsonl"]
 [[stage]]
 name = "ask"
 model = "far"
-prompt = "{value}"
+prompt = "{n}"
 [sink.out]
 type = "file"
 path = "out.jsonl"

@@ -447,3 +447,61 @@ fn a_source_whose_letters_wait_is_not_taken_away() {
     workspace.run_pipeline();
     assert_eq!(came_out(&workspace).len(), 9);
 }
+
+#[test]
+fn a_source_whose_letters_were_read_is_taken_away_or_renamed_as_any_other() {
+    let workspace = Workspace::new(&pipeline(GRUMBLES));
+    workspace.write("in.jsonl", input(10));
+    workspace.run_pipeline();
+    workspace.pipeline(&pipeline(NONE));
+    letters(&workspace, &["send", "--all"]);
+    workspace.run_pipeline();
+    assert_eq!(workspace.json_lines("out.jsonl").len(), 9);
+    workspace.write("other.jsonl", input(10));
+    let other = pipeline(NONE)
+        .replace("[source.in]", "[source.renamed]")
+        .replace("in.jsonl", "other.jsonl");
+    workspace.pipeline(&other);
+    workspace.run_pipeline();
+    assert_eq!(workspace.json_lines("out.jsonl").len(), 18);
+}
+
+#[test]
+fn letters_sent_after_their_log_was_thrown_away_all_go_through() {
+    let workspace = Workspace::new(&pipeline(GRUMBLES));
+    workspace.write("in.jsonl", input(10));
+    workspace.run_pipeline();
+    let died: Vec<String> = list(&workspace, &["--stage", "abuse"])
+        .iter()
+        .map(|letter| letter["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(died.len(), 3);
+    workspace.pipeline(&pipeline(NONE));
+    let ids: Vec<&str> = died.iter().map(String::as_str).collect();
+    // Two at first, all three into another log: the place of none of them is taken for one that was read.
+    for (sent, out) in [(2, 8), (3, 11)] {
+        let mut arguments = vec!["send"];
+        arguments.extend_from_slice(&ids[..sent]);
+        letters(&workspace, &arguments);
+        workspace.run_pipeline();
+        assert_eq!(workspace.json_lines("out.jsonl").len(), out);
+        std::fs::remove_dir_all(workspace.path("state/again")).unwrap();
+    }
+}
+
+#[test]
+fn letters_of_another_pipeline_are_shown_and_never_sent() {
+    let workspace = Workspace::new(&pipeline(GRUMBLES));
+    workspace.write("in.jsonl", input(10));
+    workspace.run_pipeline();
+    let other = pipeline(NONE).replace("name = \"letters\"", "name = \"other\"");
+    workspace.pipeline(&other);
+    let listed = list(&workspace, &[]);
+    assert_eq!(listed.len(), 4);
+    for letter in listed {
+        assert_eq!(
+            letter["unsendable"], "it is of pipeline letters, and this one is other",
+            "{letter}"
+        );
+    }
+}

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_codec::format_time;
+use tidegate_codec::{StoredLetter, format_time};
 use tidegate_contract::{LetterError, LetterStore, WrittenLetter};
 use tidegate_control::{
     LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused, SentLetters,
@@ -65,8 +65,7 @@ impl Letters {
                 .and_then(|letter| letter.at)
                 .or(reached);
             if wanted.has(&letter) {
-                let mut shown = report::report(&written, letter, Room::Preview);
-                self.complete(&mut shown, &written);
+                let shown = self.shown(&written, letter, Room::Preview);
                 bytes += report::size(&shown);
                 letters.push(shown);
             }
@@ -94,9 +93,7 @@ impl Letters {
             .map_err(refused)?
             .ok_or_else(unknown)?;
         self.sender.look(until)?;
-        let mut shown = report::report(&written, letter, Room::Whole);
-        self.complete(&mut shown, &written);
-        Ok(shown)
+        Ok(self.shown(&written, letter, Room::Whole))
     }
 
     /// Sends letters again.
@@ -107,16 +104,25 @@ impl Letters {
         })
     }
 
-    /// What the letter itself does not say: whether it was sent, and whether it can be.
-    fn complete(&self, shown: &mut LetterReport, written: &WrittenLetter) {
+    /// A letter with what it does not say itself: whether it was sent, and whether it can be.
+    fn shown(
+        &self,
+        written: &WrittenLetter,
+        letter: Result<StoredLetter, String>,
+        room: Room,
+    ) -> LetterReport {
+        let of_another = letter.as_ref().ok();
+        let of_another = of_another.and_then(|letter| self.sender.of_another(letter));
+        let mut shown = report::report(written, letter, room);
         let bytes = written.bytes.as_deref().unwrap_or_default();
         shown.sent = self
             .sender
             .sent(&shown.source, &shown.id, bytes)
             .map(|(at, record)| LetterSent { at, record });
-        if shown.unsendable.is_none() {
-            shown.unsendable = self.sender.refusal(&shown.source);
-        }
+        shown.unsendable = of_another
+            .or(shown.unsendable)
+            .or_else(|| self.sender.refusal(&shown.source));
+        shown
     }
 }
 

@@ -13,17 +13,21 @@ use tidegate_connect::{letter_batch, letter_key, letter_sent, unsendable};
 use tidegate_contract::{IngestError, IngestLog, Ingested, LetterForm, LetterStore};
 use tidegate_control::config::{Format, Pipeline};
 use tidegate_control::{LettersRefused, SendResult, SendState};
+use tidegate_telemetry::plain;
 
 use super::{refused, report};
 use crate::wire::again::{Again, AgainLog, MOST, SUFFIX, Way};
 
 /// Letters that are looked up and kept at once: those that come together share a sync of the disk.
 const AT_ONCE: usize = 16;
+/// Most bytes of a name that a letter has, where it is told.
+const NAME: usize = 200;
 /// Letters that are held at once, and go to a topic together.
 const TOGETHER: usize = 64;
 
 /// Sends letters again, each on the way of its source.
 pub(crate) struct Sender {
+    pipeline: String,
     ways: Vec<Again>,
     /// Of each source, index of its way; none of a gateway.
     sources: BTreeMap<String, Option<usize>>,
@@ -46,6 +50,7 @@ impl Sender {
         let rows = pipeline.sources.iter();
         let rows = rows.filter(|source| source.decoding.format == Format::Csv);
         Sender {
+            pipeline: pipeline.name.clone(),
             sources: sources.collect(),
             rows: rows.map(|source| source.name.clone()).collect(),
             ways,
@@ -61,6 +66,15 @@ impl Sender {
             }
             Some(Some(index)) => Ok(*index),
         }
+    }
+
+    /// Why a letter is none of this pipeline's; none if it is, or does not say.
+    pub(super) fn of_another(&self, letter: &StoredLetter) -> Option<String> {
+        let pipeline = letter.pipeline.as_ref()?;
+        (*pipeline != self.pipeline).then(|| {
+            let (its, own) = (plain(pipeline, NAME), &self.pipeline);
+            format!("it is of pipeline {its}, and this one is {own}")
+        })
     }
 
     /// Why no letter of a source can be sent again; none if they can.
@@ -187,6 +201,9 @@ impl Sender {
             Ok(letter) => letter,
             Err(why) => return no(why),
         };
+        if let Some(why) = self.of_another(&letter) {
+            return no(why);
+        }
         let way = match self.way(&letter.source) {
             Ok(way) => way,
             Err(why) => return no(why),

@@ -68,7 +68,7 @@ pub(crate) enum Way {
 }
 
 impl Again {
-    /// Those of a pipeline. The logs that are there are opened; others are made when they are needed, and so are topics.
+    /// Those of a pipeline. Logs that are not there are made; topics, when they are needed.
     pub(crate) fn all(
         pipeline: &Pipeline,
         state: &Arc<StateDirectory>,
@@ -103,7 +103,7 @@ impl Again {
     pub(super) fn identity(&self, pipeline: &Pipeline) -> String {
         let source = &pipeline.sources[self.of];
         match &self.way {
-            Way::Log(_) => format!("letters of source {} sent again", source.name),
+            Way::Log(log) => log.known().map_or_else(String::new, |log| log.identity()),
             Way::Topic(_) => format!("kafka topic {}", source.again_topic(&pipeline.name)),
         }
     }
@@ -152,12 +152,8 @@ pub(crate) struct AgainLog {
 impl AgainLog {
     fn find(name: String, state: &Arc<StateDirectory>) -> Result<AgainLog, Failure> {
         let log = AgainLog::new(name, Some(state.clone()));
-        // Where it cannot be looked there may be letters that wait.
-        let place = state.path().join(DIRECTORY).join(&log.name);
-        let is_there = place.try_exists();
-        if is_there.with_context(|| format!("cannot read {}", place.display()))? {
-            log.opened()?;
-        }
+        // Made if it is not there: by its name the cuts know it from another that comes in its place.
+        log.opened()?;
         Ok(log)
     }
 

@@ -14,7 +14,7 @@ use tidegate_flow::{
 use tidegate_operator::ComponentSlot;
 
 use super::Models;
-use super::again::{Again, Way};
+use super::again::Again;
 use super::gateway::Gateway;
 use crate::models::Served;
 
@@ -77,16 +77,13 @@ pub(crate) fn sources(
     sources.extend(again.iter().map(|letters| Source {
         name: letters.name.clone(),
         targets: targets(pipeline, Node::Source(letters.of), None),
-        fixed: matches!(letters.way, Way::Log(_)),
+        fixed: false,
         positions: Positions::Cuts,
         called: false,
         beside: true,
         identities: vec![letters.identity(pipeline)],
-        apart: match letters.way {
-            Way::Log(_) => instance.to_owned(),
-            // Whichever process of the group reads it.
-            Way::Topic(_) => String::new(),
-        },
+        // The identity of a log is random; a topic is read by whichever process of the group.
+        apart: String::new(),
     }));
     sources
 }

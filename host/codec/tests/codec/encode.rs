@@ -163,6 +163,7 @@ fn options_that_contradict_each_other_are_refused() {
 #[test]
 fn a_dead_letter_is_one_json_line() {
     let letter = DeadLetter {
+        pipeline: "support-bot",
         id: ID,
         source: "tickets",
         stage: "redact",
@@ -191,6 +192,7 @@ fn a_dead_letter_is_one_json_line() {
         "reason": "trap: \"unreachable\"\nat 3", "component": "sha256:00", "backtrace": null, "attempts": 2,
         "key": "k", "value_base64": "//79/A==", "length": 4000,
         "at": "2025-11-21T08:21:42.123456Z", "form": "record", "event_time": "1970-01-01T00:00:00.001Z",
+        "pipeline": "support-bot",
         "headers": [
             {"name": "trace", "value": "a"}, {"name": "raw", "value_base64": "/w=="}, {"name": "none", "value": null},
             {"name": SENT_FROM, "value": "t/0/1@9"},
@@ -200,6 +202,7 @@ fn a_dead_letter_is_one_json_line() {
     assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), expected);
     // And it is read again as it was.
     let read = decode_dead_letter(&out).unwrap();
+    assert_eq!(read.pipeline.as_deref(), Some("support-bot"));
     let headers: Vec<_> = read.headers.iter().flatten().collect();
     let headers: Vec<_> = headers
         .iter()

@@ -164,6 +164,7 @@ impl Letter {
         encode_dead_letter_cut(
             &mut value,
             &DeadLetter {
+                pipeline: &self.pipeline,
                 id: self.id,
                 source: &self.source,
                 stage: &self.stage,

@@ -13,12 +13,13 @@ use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{LetterError, LetterStore, WrittenLetter};
 
 use super::client::Settings;
+use super::properties::Side;
 use super::rebalance::Context;
 use super::{Properties, is_transient};
 
 /// Offsets of all partitions that are read at once.
 const STRIDE: u64 = 64;
-/// Bytes of letters after which one call ends.
+/// Bytes of letters after which one call ends, and those that are held at a time.
 const READ: u64 = 64 << 20;
 /// Clients that are kept for the next call.
 const KEPT: usize = 4;
@@ -39,7 +40,9 @@ pub struct KafkaLetters {
 struct Found {
     offset: u64,
     millis: i64,
-    bytes: Vec<u8>,
+    length: u64,
+    /// None if there was no room for them: they are read once more when it is their turn.
+    bytes: Option<Vec<u8>>,
 }
 
 /// A partition on its way back: what lies before `next` is still to be looked at, and `held` of it is read.
@@ -102,11 +105,7 @@ impl KafkaLetters {
         ];
         // The properties are a writer's: what is of producers alone is nothing to a reader.
         let mut properties = self.properties.clone();
-        properties.retain(|name, _| {
-            ["security.", "sasl.", "ssl.", "socket.", "client."]
-                .iter()
-                .any(|of| name.starts_with(of))
-        });
+        properties.retain(|name, _| !Side::Reader.ignores(name));
         let config = Settings::internal(&self.brokers, &ours, &reserved).config(&properties);
         let config = config.map_err(|why| self.error(why))?;
         config
@@ -145,11 +144,12 @@ impl KafkaLetters {
         Ok((low.max(0) as u64, high.max(0) as u64))
     }
 
-    /// The letters of these ranges of offsets, in order.
+    /// The letters of these ranges of offsets, in order. At most so many bytes of them are held.
     fn read(
         &self,
         consumer: &BaseConsumer<Context>,
         ranges: &BTreeMap<i32, (u64, u64)>,
+        mut room: u64,
         until: Instant,
     ) -> Result<BTreeMap<i32, Vec<Found>>, LetterError> {
         let fail = |error: KafkaError| self.error(error);
@@ -174,10 +174,15 @@ impl KafkaLetters {
                         continue;
                     };
                     if offset < to {
+                        let bytes = message.payload().unwrap_or_default();
+                        let length = bytes.len() as u64;
+                        let has_room = length <= room;
+                        room -= if has_room { length } else { 0 };
                         found.entry(partition).or_default().push(Found {
                             offset,
                             millis: message.timestamp().to_millis().unwrap_or_default(),
-                            bytes: message.payload().unwrap_or_default().to_vec(),
+                            length,
+                            bytes: has_room.then(|| bytes.to_vec()),
                         });
                     }
                     if offset + 1 >= to {
@@ -219,7 +224,8 @@ impl KafkaLetters {
             partitions.insert(partition, reading);
         }
         let stride = (STRIDE / partitions.len().max(1) as u64).max(4);
-        let mut read = 0;
+        // Each call gets on by a stride at least, and begins none after its time.
+        let (mut read, mut strides) = (0, 0);
         loop {
             let mut ranges = BTreeMap::new();
             for (partition, reading) in &mut partitions {
@@ -232,21 +238,32 @@ impl KafkaLetters {
                 }
             }
             if !ranges.is_empty() {
-                if read > 0 && Instant::now() >= until {
-                    for (partition, (_, next)) in ranges {
-                        if let Some(reading) = partitions.get_mut(&partition) {
-                            reading.from = next;
+                let in_time = strides == 0 || Instant::now() < until;
+                let held = partitions.values().flat_map(|reading| &reading.held);
+                let held = held.filter(|one| one.bytes.is_some());
+                let room = READ.saturating_sub(held.map(|one| one.length).sum());
+                // One that was begun in time has its own.
+                let its_until = until.max(Instant::now() + ASK);
+                let found = match in_time {
+                    true => self.read(consumer, &ranges, room, its_until),
+                    false => Err(self.error("the time is over")),
+                };
+                let found = match found {
+                    Err(error) if strides == 0 => return Err(error),
+                    Err(_) => {
+                        // What was found so far is told, and the next call goes on here.
+                        for (partition, (_, next)) in ranges {
+                            if let Some(reading) = partitions.get_mut(&partition) {
+                                reading.from = next;
+                            }
                         }
+                        return Ok(cursor(&partitions));
                     }
-                    return Ok(cursor(&partitions));
-                }
-                let found = self.read(consumer, &ranges, until.max(Instant::now() + LOOK))?;
+                    Ok(found) => found,
+                };
+                strides += 1;
                 for (partition, letters) in found {
-                    read += letters
-                        .iter()
-                        .map(|one| one.bytes.len() as u64)
-                        .sum::<u64>()
-                        .max(1);
+                    read += letters.iter().map(|one| one.length).sum::<u64>();
                     if let Some(reading) = partitions.get_mut(&partition) {
                         reading.held = letters;
                     }
@@ -271,7 +288,16 @@ impl KafkaLetters {
                 reading.next = found.offset;
                 Some(found)
             });
-            let Some(found) = taken else { continue };
+            let Some(mut found) = taken else { continue };
+            if found.bytes.is_none() {
+                let ranges = BTreeMap::from([(partition, (found.offset, found.offset + 1))]);
+                let its_until = until.max(Instant::now() + ASK);
+                let mut again = self.read(consumer, &ranges, u64::MAX, its_until)?;
+                let again = again.remove(&partition).and_then(|mut all| all.pop());
+                // One that retention has taken since is gone.
+                let Some(again) = again else { continue };
+                found = again;
+            }
             if look(found.letter(partition)).is_break() || read >= READ {
                 return Ok(cursor(&partitions));
             }
@@ -283,8 +309,8 @@ impl Found {
     fn letter(self, partition: i32) -> WrittenLetter {
         WrittenLetter {
             place: format!("{partition}.{}", self.offset),
-            length: self.bytes.len() as u64,
-            bytes: Some(self.bytes),
+            length: self.length,
+            bytes: self.bytes,
         }
     }
 }
@@ -353,7 +379,7 @@ impl LetterStore for KafkaLetters {
             let (low, high) = self.offsets(&consumer, partition, until)?;
             if (low..high).contains(&offset) {
                 let ranges = BTreeMap::from([(partition, (offset, offset + 1))]);
-                let mut read = self.read(&consumer, &ranges, until)?;
+                let mut read = self.read(&consumer, &ranges, u64::MAX, until)?;
                 found = read
                     .remove(&partition)
                     .and_then(|mut letters| letters.pop());

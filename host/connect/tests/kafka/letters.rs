@@ -146,3 +146,69 @@ fn letters_of_a_cut_that_came_to_nothing_are_not_there() {
         .collect();
     assert_eq!(values, [b"two".to_vec(), b"one".to_vec()]);
 }
+
+#[test]
+fn a_call_whose_time_is_over_gets_on_a_little_and_says_where_it_goes_on_be_it_among_holes() {
+    let topic = topic("letters-holes", 1);
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", brokers())
+        .set("transactional.id", &topic)
+        .create()
+        .unwrap();
+    producer.init_transactions(DEADLINE).unwrap();
+    for (values, holds) in [(1, true), (500, false), (1, true)] {
+        producer.begin_transaction().unwrap();
+        for _ in 0..values {
+            let record: BaseRecord<'_, str, str> = BaseRecord::to(&topic).payload("letter");
+            producer.send(record).map_err(|(error, _)| error).unwrap();
+        }
+        producer.flush(DEADLINE).unwrap();
+        match holds {
+            true => producer.commit_transaction(DEADLINE).unwrap(),
+            false => producer.abort_transaction(DEADLINE).unwrap(),
+        }
+    }
+    let letters = letters(&topic);
+    let (mut found, mut calls, mut before) = (0, 0, None::<String>);
+    loop {
+        let next = letters.newest(before.as_deref(), Instant::now(), &mut |_| {
+            found += 1;
+            ControlFlow::Continue(())
+        });
+        calls += 1;
+        before = next.unwrap();
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, 2);
+    assert!(calls >= 4, "{calls} calls over 502 offsets");
+}
+
+#[test]
+fn letters_for_which_there_is_no_room_at_once_are_read_when_it_is_their_turn() {
+    let topic = topic("letters-large", 20);
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", brokers())
+        .set("compression.type", "zstd")
+        .create()
+        .unwrap();
+    let letter = "x".repeat(900_000);
+    for number in 0..160 {
+        let payload = format!("{number:03}{letter}");
+        let record: BaseRecord<'_, str, str> = BaseRecord::to(&topic)
+            .partition(number % 20)
+            .payload(&payload);
+        producer.send(record).map_err(|(error, _)| error).unwrap();
+    }
+    producer.flush(DEADLINE).unwrap();
+    let mut numbers: Vec<Vec<u8>> = paged(&letters(&topic), 10)
+        .into_iter()
+        .map(|(_, value)| value[..3].to_vec())
+        .collect();
+    numbers.sort_unstable();
+    let all: Vec<Vec<u8>> = (0..160)
+        .map(|number| format!("{number:03}").into_bytes())
+        .collect();
+    assert!(numbers == all, "{} letters", numbers.len());
+}

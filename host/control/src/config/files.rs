@@ -22,6 +22,8 @@ pub(crate) struct Files<'f> {
     /// Every file written, with its one path.
     written: Vec<(FileId, PathBuf, Typed<String>)>,
     summary: Option<PathBuf>,
+    /// The first file of the audit: those that follow it have its name and a number.
+    audit: Option<PathBuf>,
     stdout: Option<String>,
 }
 
@@ -34,6 +36,7 @@ impl<'f> Files<'f> {
             patterns: Vec::new(),
             written: Vec::new(),
             summary: None,
+            audit: None,
             stdout: None,
         }
     }
@@ -126,6 +129,24 @@ impl<'f> Files<'f> {
         path
     }
 
+    /// The audit, whose further files have its name and a number.
+    pub(crate) fn audit(&mut self, typed: &Typed<String>) -> PathBuf {
+        let path = self.written(typed);
+        self.audit = Some(real_path(&path));
+        path
+    }
+
+    /// Whether this is the name of a further file of the audit.
+    fn is_of_audit(&self, path: &Path) -> bool {
+        let rest = self.audit.as_ref().and_then(|audit| {
+            let (audit, path) = (audit.to_str()?, path.to_str()?);
+            path.strip_prefix(audit)?.strip_prefix('.')
+        });
+        rest.is_some_and(|digits| {
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    }
+
     /// What of sources reads this file, or would once it is there, in the order of the pipeline file.
     fn readings(&self, file: &FileId, path: &Path) -> Vec<&Typed<String>> {
         let real = real_path(path);
@@ -205,6 +226,14 @@ impl<'f> Files<'f> {
                     typed,
                     format!(
                         "{:?} is a file of the state directory itself; write to another file",
+                        typed.value
+                    ),
+                );
+            } else if self.is_of_audit(path) {
+                self.found.about(
+                    typed,
+                    format!(
+                        "{:?} is how a further file of the audit is called; write to another file",
                         typed.value
                     ),
                 );

@@ -52,6 +52,22 @@ pub(crate) fn check_file(
     })
 }
 
+/// A file that each machine has of its own: one that is not there yet is no mistake of the pipeline file.
+pub(crate) fn check_file_of_machine(
+    found: &Findings,
+    directory: &Directory,
+    typed: &Typed<String>,
+) -> PathBuf {
+    let path = directory.resolve(&typed.value);
+    match fs::metadata(&path) {
+        Ok(_) => check_file(found, directory, typed),
+        Err(_) => {
+            directory.uses(&path, typed);
+            path
+        }
+    }
+}
+
 /// An operator's file.
 pub(crate) fn check_component(
     found: &Findings,

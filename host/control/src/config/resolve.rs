@@ -13,7 +13,7 @@ use super::files::{Files, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
 use super::internal::{Origin, Written, check_ingest, check_internal, default_letters};
 use super::models::Model;
-use super::named::{check_file, check_model};
+use super::named::{check_file, check_file_of_machine, check_model};
 use super::names::Names;
 use super::pipeline::{
     Decoding, KafkaSource, MetricsToken, Pipeline, Sink, SinkKind, Source, SourceKind,
@@ -180,13 +180,13 @@ pub(crate) fn resolve(
     check_internal(found, (&name, delivery), (&sources, &origins), written);
     let audit = typed.audit.and_then(|audit| {
         Some(Audit {
-            path: files.written(&audit.path?),
+            path: files.audit(&audit.path?),
             max_file: audit.max_file,
             max_content: audit.max_content,
         })
     });
     let metrics_token = typed.metrics_token.map(|typed| MetricsToken {
-        path: check_file(found, directory, &typed),
+        path: check_file_of_machine(found, directory, &typed),
         place: typed.place,
     });
     let summary = typed.summary.map(|path| files.summary(&path));

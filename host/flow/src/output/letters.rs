@@ -65,7 +65,9 @@ impl Output {
             let kept = kept.as_ref().and_then(|kept| kept.view().get(0));
             let headers = headers(&kept.unwrap_or(*record));
             let trace = self.traces.dead(record, stage, true, death.attempts);
+            let meters = self.meters.clone();
             let letter = DeadLetter {
+                pipeline: meters.pipeline(),
                 id: record.id(),
                 source: source_name(&topology, record.id()),
                 stage,
@@ -113,7 +115,9 @@ impl Output {
                 .map(|(name, value)| (name.as_str(), value.as_deref()))
                 .collect::<Vec<_>>()
         });
+        let meters = self.meters.clone();
         let letter = DeadLetter {
+            pipeline: meters.pipeline(),
             id,
             source: source_name(&topology, id),
             stage: DECODE,

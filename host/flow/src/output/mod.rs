@@ -261,7 +261,9 @@ impl Participants for Output {
                 if let Some(meters) = self.meters.sinks().get(index) {
                     meters.failed.add(1);
                 }
+                let meters = self.meters.clone();
                 let letter = DeadLetter {
+                    pipeline: meters.pipeline(),
                     id: record.id,
                     source: source_name(&topology, record.id),
                     stage: name,

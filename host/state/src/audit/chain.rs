@@ -6,6 +6,9 @@ use sha2::{Digest, Sha256};
 /// What stands before the first line.
 pub const AUDIT_START: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
+/// What stands before the number of a line, and before the hash of the one before it.
+pub(super) const NUMBER: &str = "{\"number\":";
+pub(super) const BEFORE: &str = ",\"before\":\"";
 /// What stands between what is hashed and its hash.
 const HASH: &str = ",\"hash\":\"";
 /// What stands behind the hash.
@@ -51,11 +54,7 @@ pub(super) struct Link {
 impl AuditHead {
     /// The beginning of the next line: its number, and the hash of this one.
     pub(super) fn begins(&self) -> String {
-        format!(
-            "{{\"number\":{},\"before\":\"{}\"",
-            self.lines + 1,
-            self.hash
-        )
+        format!("{NUMBER}{}{BEFORE}{}\"", self.lines + 1, self.hash)
     }
 
     /// Ends the next line, which begins as it has to.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_contract::{AppendFile, EntryCipher, FileLayer, InUse, SinkError, SinkPosition};
 
-use super::chain::{AuditHead, link};
+use super::chain::{AuditHead, BEFORE, NUMBER, link};
 use super::files::{gap, number_of, numbered};
 use super::log::{AuditFile, AuditLimits, NAME, Open};
 
@@ -101,20 +101,30 @@ impl AuditFile {
             );
             return Err(fail(&path, why));
         }
-        if found > length {
-            file.truncate(length).map_err(io)?;
-        }
         // One that was begun and not committed.
         let next = numbered(first, number + 1);
         let begun = layer
             .length(&next)
             .map_err(|error| fail(&next, error.to_string()))?;
-        if let Some(bytes @ 1..) = begun {
-            if ended || !is_known {
+        let mut begun = match begun {
+            Some(1..) => Some(open(layer.as_ref(), &next)?),
+            _ => None,
+        };
+        if let Some(begun) = &mut begun {
+            let bytes = begun
+                .read()
+                .map_err(|error| fail(&next, error.to_string()))?;
+            if ended || !is_known || !begins_after(&bytes, head.lines) {
+                let bytes = bytes.len();
                 let why = format!("it has {bytes} bytes that no cut knows of; take it away");
                 return Err(fail(&next, why));
             }
-            let truncated = open(layer.as_ref(), &next)?.truncate(0);
+        }
+        if found > length {
+            file.truncate(length).map_err(io)?;
+        }
+        if let Some(mut begun) = begun {
+            let truncated = begun.truncate(0);
             truncated.map_err(|error| fail(&next, error.to_string()))?;
         }
         let open = Open::new(file, number, length, head);
@@ -168,6 +178,30 @@ fn open(layer: &dyn FileLayer, path: &Path) -> Result<Box<dyn AppendFile>, SinkE
         })
 }
 
+/// Whether a file begins as this log goes on after so many lines, whole or torn: anything else is none of its files.
+fn begins_after(bytes: &[u8], lines: u64) -> bool {
+    // As a machine that lost its power may leave it.
+    if bytes.iter().all(|byte| *byte == 0) {
+        return true;
+    }
+    let Some(rest) = after(bytes, NUMBER) else {
+        return false;
+    };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = rest.split_at(digits);
+    let number = std::str::from_utf8(digits).ok();
+    let number = number.and_then(|digits| digits.parse::<u64>().ok());
+    let torn = rest.is_empty();
+    let follows = number.map_or(torn && digits.is_empty(), |number| torn || number > lines);
+    follows && after(rest, BEFORE).is_some()
+}
+
+/// What follows a text at the beginning; nothing if the bytes end within it. None if they begin otherwise.
+fn after<'b>(bytes: &'b [u8], text: &str) -> Option<&'b [u8]> {
+    let both = bytes.len().min(text.len());
+    (bytes[..both] == text.as_bytes()[..both]).then(|| &bytes[both..])
+}
+
 /// What the last line of a file says, if it is whole.
 fn head_of(bytes: &[u8]) -> Option<AuditHead> {
     let lines = bytes.strip_suffix(b"\n")?;
@@ -177,4 +211,32 @@ fn head_of(bytes: &[u8]) -> Option<AuditHead> {
         lines: link.number,
         hash: link.hash,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_this_log_has_begun_is_told_from_any_other() {
+        let head = AuditHead {
+            lines: 41,
+            ..AuditHead::default()
+        };
+        let begins = head.begins();
+        for bytes in 1..=begins.len() {
+            assert!(begins_after(&begins.as_bytes()[..bytes], 41), "{bytes}");
+        }
+        assert!(begins_after(&[0; 40], 41));
+        for other in [
+            "precious\n",
+            "{\"name\":1}",
+            "{\"number\":41,\"before\":\"",
+            "{\"number\":42,\"after\":\"",
+            "{\"number\":x",
+            "{\"number\":,\"before\":\"",
+        ] {
+            assert!(!begins_after(other.as_bytes(), 41), "{other}");
+        }
+    }
 }

@@ -308,6 +308,29 @@ fn a_file_that_is_gone_is_found_by_verify_and_by_the_next_run() {
 }
 
 #[test]
+fn a_file_of_somebody_elses_with_the_name_of_the_next_one_is_left_as_it_is() {
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.jsonl");
+    let mut known = Vec::new();
+    {
+        let mut log = open_in(&layer, &path, LIMITS, &known);
+        write(&mut log, 0);
+        known.extend(log.flush().unwrap());
+    }
+    let next = place.path().join("audit.jsonl.2");
+    std::fs::write(&next, "precious\n").unwrap();
+    let cipher = Arc::new(key());
+    let refused = AuditFile::recover(&path, layer, cipher, LIMITS, (&known, false));
+    let said = refused.unwrap_err().to_string();
+    assert!(
+        said.contains("audit.jsonl.2") && said.contains("take it away"),
+        "{said}"
+    );
+    assert_eq!(std::fs::read(&next).unwrap(), b"precious\n");
+}
+
+#[test]
 fn what_no_cut_has_is_taken_away_and_the_chain_goes_on_from_the_last_one() {
     let limits = AuditLimits {
         file: 900,

@@ -1,6 +1,7 @@
 //! Letters on their way again: durable before it is said that they are sent, each once.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -269,12 +270,10 @@ fn through_topic<'t>(
     time: Duration,
 ) -> Result<Vec<LetterFate>, LettersRefused> {
     let until = Instant::now() + time;
-    if !sending.contains_key(&way) {
-        let one = topic.sending(until).map_err(LettersRefused::Failed)?;
-        sending.insert(way, one);
-    }
-    let lost = || LettersRefused::Failed("nobody sends".to_owned());
-    let one = sending.get_mut(&way).ok_or_else(lost)?;
+    let one = match sending.entry(way) {
+        Entry::Occupied(one) => one.into_mut(),
+        Entry::Vacant(none) => none.insert(topic.sending(until).map_err(LettersRefused::Failed)?),
+    };
     one.send(letters, until).map_err(LettersRefused::Failed)
 }
 

@@ -134,11 +134,10 @@ fn a_content_is_bound_to_its_question() {
         };
         log.write(&audited).unwrap();
         log.flush().unwrap();
-        let sealed = parsed(&path)[0]["content"]["sealed"]
+        parsed(&path)[0]["content"]["sealed"]
             .as_str()
             .unwrap()
-            .len();
-        sealed
+            .len()
     };
     assert_eq!(sealed("yes"), sealed("no, and not for a long time to come"));
 }

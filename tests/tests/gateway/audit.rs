@@ -76,6 +76,22 @@ fn wait_for(served: &Served, number: usize) -> Vec<Value> {
     found
 }
 
+/// Once a cut has all lines that are there: before it, a kill takes away lines of which no answer waits.
+fn wait_for_cut(served: &Served) {
+    until("a cut that has all lines", PATIENCE, || {
+        let output = served
+            .workspace
+            .run(&["status", "--json", "--pipeline", "pipeline.toml"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let head = report["audit"]["head"].as_str().unwrap_or_default();
+        let file = String::from_utf8(served.workspace.read("audit.jsonl")).unwrap();
+        let last = file
+            .strip_suffix("}\n")
+            .and_then(|lines| lines.strip_suffix(&format!("\"{head}\"")));
+        !head.is_empty() && last.is_some()
+    });
+}
+
 fn authorization() -> String {
     format!("Bearer {KEY}")
 }
@@ -160,6 +176,7 @@ fn a_client_that_leaves_is_named_and_so_is_one_whose_answer_is_made_after_a_kill
         (&left[0]["outcome"], &left[0]["caller"]),
         (&"left".into(), &"desk".into())
     );
+    wait_for_cut(&served);
     // Long enough that a cut has it before it is there.
     let stream = ask(&served, "\"one\"");
     let log = || served.workspace.read("state/commit.log").len();
@@ -223,6 +240,7 @@ fn an_answer_that_is_given_again_has_a_line_with_who_got_it_and_of_which_record_
         .collect();
     repeated(answered[0], by("cache"), "cache");
     repeated(answered[1], by("idempotency-key"), "idempotency-key");
+    wait_for_cut(&served);
     served.running.kill();
     let served = Served::again(served.workspace);
     ask(&served, key);

@@ -51,6 +51,7 @@ pub use model::{
     Answer, CLASS_BESIDE, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane,
     MOST_CALLS, MOST_STOPS, Made, Makes, Message, Model, ModelFacts, ModelTask, Parameters, Piece,
     Prompt, Reply, Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
+    share_beside,
 };
 pub use model_error::{Blame, ModelError};
 pub use operator::{

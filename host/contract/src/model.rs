@@ -130,6 +130,15 @@ impl From<Vec<Message>> for Conversation {
 /// The class of what is asked beside the stream: behind all that a pipeline file can name, 0 to 9.
 pub const CLASS_BESIDE: u8 = 10;
 
+/// Of so many places or rights, those that what is beside the stream may have at once.
+#[must_use]
+pub const fn share_beside(all: usize) -> usize {
+    match all / 4 {
+        0 => 1,
+        share => share,
+    }
+}
+
 /// Most stop strings of a request.
 pub const MOST_STOPS: usize = 64;
 

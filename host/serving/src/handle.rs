@@ -81,7 +81,7 @@ impl Model for ModelHandle {
             Err(error) => return Err((request, error)),
         };
         let full = ModelError::Full {
-            limit: loaded.places.limit(),
+            limit: loaded.places.limit(request.class),
         };
         let Some(permit) = loaded.places.take(request.class) else {
             Counters::add(&loaded.counters.refused, 1);

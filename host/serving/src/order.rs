@@ -13,6 +13,8 @@
 
 use std::time::Duration;
 
+use tidegate_contract::CLASS_BESIDE;
+
 /// A point in time: since the engine's start.
 pub(crate) type Moment = Duration;
 
@@ -50,6 +52,15 @@ pub(crate) enum Rank {
         slack: Slack,
         number: u64,
     },
+    /// Is beside the stream, and behind all of it: by slack, then arrival. It does not age; its deadline ends it.
+    Beside { slack: Slack, number: u64 },
+}
+
+impl Rank {
+    /// Whether one that needs its room may take it, if that goes before it.
+    pub(crate) fn gives_way(self) -> bool {
+        !matches!(self, Rank::Overdue { .. })
+    }
 }
 
 impl QueueKey {
@@ -58,9 +69,14 @@ impl QueueKey {
     ///
     /// For each `aging` that it has waited a request rises by a class, and one `aging` after it would be in class 0 it
     /// is overdue. So a request of class c that arrives at t is overtaken by no request that arrives after
-    /// t + (c + 1) * aging, whatever their classes, deadlines and work.
+    /// t + (c + 1) * aging, whatever their classes, deadlines and work. What is beside the stream is overtaken by all of
+    /// the stream.
     pub(crate) fn rank(&self, now: Moment, aging: Duration, work: Duration) -> Rank {
         let number = self.number;
+        if self.class >= CLASS_BESIDE {
+            let slack = self.slack(now, work);
+            return Rank::Beside { slack, number };
+        }
         let waited = now.saturating_sub(self.arrived).as_nanos();
         let risen = waited / aging.as_nanos().max(1);
         if risen > u128::from(self.class) {
@@ -161,6 +177,22 @@ mod tests {
     }
 
     proptest! {
+        /// However long it has waited, whatever its deadline.
+        #[test]
+        fn nothing_beside_the_stream_goes_before_anything_of_it(
+            beside in (proptest::option::of(0u64..100_000), 0u64..100_000, 0u64..9000),
+            stream in (0u8..CLASS_BESIDE, proptest::option::of(0u64..100_000), 0u64..100_000, 0u64..9000),
+            now in 0u64..200_000,
+        ) {
+            let rank = |class, (deadline, arrived, work), number| {
+                let work = Duration::from_millis(work);
+                queue_key(class, deadline, arrived, number).rank(Duration::from_millis(now), AGING, work)
+            };
+            let (class, deadline, arrived, work) = stream;
+            let stream = rank(class, (deadline, arrived, work), 1);
+            prop_assert!(stream < rank(CLASS_BESIDE, beside, 0));
+        }
+
         /// One server, any arrivals: the promise of `rank`, counted.
         #[test]
         fn a_flood_overtakes_only_within_the_bound(

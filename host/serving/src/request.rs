@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidegate_contract::{Answer, Made, ModelError, Parameters, RequestId, Timings};
+use tidegate_contract::{
+    Answer, CLASS_BESIDE, Made, ModelError, Parameters, RequestId, Timings, share_beside,
+};
 use tidegate_grammar::Matcher;
 use tidegate_text::{Detokenizer, LaneParser};
 
@@ -15,13 +17,13 @@ use crate::reply::GuardedReply;
 const MOST_FAULTS: u32 = 3;
 
 /// Classes that are told apart: a pipeline file has 0 to 9, and behind them are those of nobody's stream.
-pub(crate) const CLASSES: usize = 1 + tidegate_contract::CLASS_BESIDE as usize;
+pub(crate) const CLASSES: usize = 1 + CLASS_BESIDE as usize;
 
-/// Places of a queue.
+/// Places of a queue: those of the stream, and so many more that nothing beside it takes one of them.
 #[derive(Debug)]
 pub(crate) struct Places {
-    limit: usize,
-    taken: AtomicUsize,
+    stream: Bound,
+    beside: Bound,
     /// Of these, how many of each class.
     classes: [AtomicUsize; CLASSES],
 }
@@ -29,14 +31,22 @@ pub(crate) struct Places {
 impl Places {
     pub(crate) fn new(limit: usize) -> Arc<Places> {
         Arc::new(Places {
-            limit,
-            taken: AtomicUsize::new(0),
+            stream: Bound::new(limit),
+            beside: Bound::new(share_beside(limit)),
             classes: Default::default(),
         })
     }
 
-    pub(crate) fn limit(&self) -> usize {
-        self.limit
+    fn bound(&self, class: usize) -> &Bound {
+        match class < usize::from(CLASS_BESIDE) {
+            true => &self.stream,
+            false => &self.beside,
+        }
+    }
+
+    /// Most requests that take a place where one of this class does.
+    pub(crate) fn limit(&self, class: u8) -> usize {
+        self.bound(class.into()).limit
     }
 
     /// Places that are taken, by class.
@@ -46,16 +56,36 @@ impl Places {
 
     /// Takes a place for a request of this class; `None` if there is none.
     pub(crate) fn take(self: &Arc<Places>, class: u8) -> Option<Permit> {
-        let more = |taken: usize| (taken < self.limit).then_some(taken + 1);
-        self.taken
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
-            .ok()?;
         let class = usize::from(class).min(CLASSES - 1);
+        self.bound(class).take()?;
         self.classes[class].fetch_add(1, Ordering::Relaxed);
         Some(Permit {
             places: Arc::clone(self),
             class,
         })
+    }
+}
+
+#[derive(Debug)]
+struct Bound {
+    limit: usize,
+    taken: AtomicUsize,
+}
+
+impl Bound {
+    fn new(limit: usize) -> Bound {
+        Bound {
+            limit,
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    fn take(&self) -> Option<()> {
+        let more = |taken: usize| (taken < self.limit).then_some(taken + 1);
+        let taken = self
+            .taken
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        taken.ok().map(drop)
     }
 }
 
@@ -69,7 +99,8 @@ pub(crate) struct Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.places.classes[self.class].fetch_sub(1, Ordering::Relaxed);
-        self.places.taken.fetch_sub(1, Ordering::AcqRel);
+        let bound = self.places.bound(self.class);
+        bound.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -195,5 +226,25 @@ impl Open {
     /// Ends it without.
     pub(crate) fn fail(mut self, error: ModelError) {
         self.reply.done(Err(error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beside_the_stream_takes_none_of_its_places_and_a_share_at_most() {
+        let places = Places::new(8);
+        let beside: Vec<Permit> = std::iter::from_fn(|| places.take(CLASS_BESIDE)).collect();
+        assert_eq!((beside.len(), places.limit(CLASS_BESIDE)), (2, 2));
+        let stream: Vec<Permit> = (0..).map_while(|n| places.take(n % CLASS_BESIDE)).collect();
+        assert_eq!((stream.len(), places.limit(0)), (8, 8));
+        assert_eq!(places.by_class(), [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 2]);
+        drop(stream);
+        assert!(places.take(CLASS_BESIDE).is_none());
+        drop(beside);
+        assert!(places.take(CLASS_BESIDE).is_some());
+        assert!(Places::new(1).take(CLASS_BESIDE).is_some());
     }
 }

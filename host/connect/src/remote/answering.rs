@@ -13,6 +13,7 @@ use super::events::Chunks;
 use super::reply::GuardedReply;
 use super::request::Asked;
 use super::server::{Server, locked};
+use super::side::Side;
 use super::trouble::Trouble;
 
 /// How long the count of tokens may come after the end of the last choice.
@@ -55,7 +56,13 @@ pub(crate) async fn answer(
             return Err(trouble.into());
         }
         let jitter = question.jitter.rotate_left(tried * 7);
-        match server.again(&trouble, tried, question.deadline, jitter) {
+        match server.again(
+            Side::of(question.class),
+            &trouble,
+            tried,
+            question.deadline,
+            jitter,
+        ) {
             Some(wait) => sleep(wait).await,
             None => return Err(trouble.into()),
         }
@@ -71,8 +78,9 @@ async fn once(
 ) -> Result<(), Stopped> {
     let limit = server.timeouts.whole;
     let end = tokio::time::Instant::now() + limit;
-    let begin = || server.tried(begin(server, question, body.clone()));
-    let ((first, mut chunks), mut admission) = server.hedged(begin).await?;
+    let side = Side::of(question.class);
+    let begin = || server.tried(side, begin(server, question, body.clone()));
+    let ((first, mut chunks), mut admission) = server.hedged(side, begin).await?;
     let follow = follow(server, first, &mut chunks, assembly, reply);
     let mut followed = match timeout_at(end, follow).await {
         Ok(followed) => followed,

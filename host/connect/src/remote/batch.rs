@@ -16,6 +16,7 @@ use super::estimate;
 use super::gate::{Gate, Permit};
 use super::model::Shared;
 use super::server::locked;
+use super::side::Side;
 use super::trouble::Trouble;
 
 /// Texts that wait for a call, by class and then as they came.
@@ -56,15 +57,16 @@ impl Batches {
         Leaves(self, key)
     }
 
-    fn take(&self, most: usize) -> Vec<Item> {
+    /// The next on this side: a text beside the stream shares no call with the stream's.
+    fn take(&self, side: Side, most: usize) -> Vec<Item> {
         let mut waiting = locked(&self.0);
-        let mut items = Vec::new();
-        while items.len() < most
-            && let Some((_, item)) = waiting.items.pop_first()
-        {
-            items.push(item);
-        }
-        items
+        let keys = waiting.items.keys().copied();
+        let ours: Vec<_> = (keys
+            .filter(|(class, _)| Side::of(*class) == side)
+            .take(most))
+        .collect();
+        let taken = ours.iter().map(|key| waiting.items.remove(key));
+        taken.flatten().collect()
     }
 }
 
@@ -97,7 +99,9 @@ pub(crate) async fn encode(
             encoded = &mut receiver => return encoded.unwrap_or(Err(ModelError::Closed)),
             permit = shared.server.gate.permit(class) => permit,
         };
-        let items = shared.batches.take(shared.protocol.batch());
+        let items = shared
+            .batches
+            .take(Side::of(class), shared.protocol.batch());
         if items.is_empty() {
             // Another call has it.
             drop(permit);
@@ -135,6 +139,7 @@ impl Turn {
 
 /// A call for these texts, while anybody waits for one of them.
 async fn call(shared: Arc<Shared>, items: Vec<Item>, mut turn: Turn) {
+    let side = Side::of(turn.class);
     let mut senders = Vec::with_capacity(items.len());
     let mut texts = Vec::with_capacity(items.len());
     let mut deadline = None;
@@ -182,14 +187,17 @@ async fn call(shared: Arc<Shared>, items: Vec<Item>, mut turn: Turn) {
                 let encoded = while_waited_for(one, work).await;
                 if let Some(encoded) = encoded {
                     let row = encoded.map(|mut rows| rows.remove(0));
-                    tell(sender, row.map_err(|trouble| shared.server.error(trouble)));
+                    tell(
+                        sender,
+                        row.map_err(|trouble| shared.server.error(side, trouble)),
+                    );
                 }
             }
         }
         Some(Err(trouble)) => {
             turn.give_back();
             for sender in &mut senders {
-                tell(sender, Err(shared.server.error(trouble.clone())));
+                tell(sender, Err(shared.server.error(side, trouble.clone())));
             }
         }
     }
@@ -236,7 +244,7 @@ async fn encode_all(
     turn: &mut Turn,
     of: &Texts<'_>,
 ) -> Result<Vec<Encoded>, Trouble> {
-    let (texts, deadline) = (of.texts, of.deadline);
+    let (texts, deadline, side) = (of.texts, of.deadline, Side::of(turn.class));
     let server = &shared.server;
     let body = Bytes::from(body(&shared.protocol.kind, texts));
     let tokens = texts.iter().map(|text| estimate::tokens(text)).max();
@@ -250,19 +258,19 @@ async fn encode_all(
             let answer = server.http.whole(response.into_body(), most).await?;
             read(&shared.protocol.kind, texts, &answer).map_err(Trouble::wrong)
         };
-        let (rows, _) = server.tried(asked).await?;
+        let (rows, _) = server.tried(side, asked).await?;
         Ok(rows)
     };
     let mut tried = 0;
     loop {
         tried += 1;
         turn.take().await;
-        let trouble = match server.hedged(once).await {
+        let trouble = match server.hedged(side, once).await {
             Ok(rows) => return Ok(rows),
             Err(trouble) => trouble,
         };
         let jitter = body.len() as u64 * u64::from(tried);
-        match server.again(&trouble, tried, deadline, jitter) {
+        match server.again(side, &trouble, tried, deadline, jitter) {
             Some(wait) => {
                 turn.give_back();
                 sleep(wait).await;

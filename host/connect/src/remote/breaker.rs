@@ -135,6 +135,11 @@ impl Breaker {
         self.is_open(now) || matches!(self.state, State::HalfOpen { probing: true })
     }
 
+    /// Whether its server is known to be well, and asks for nothing.
+    pub(crate) fn is_closed(&self, now: Instant) -> bool {
+        matches!(self.state, State::Closed) && !self.rest.lasts(now)
+    }
+
     fn open_if_sick(&mut self, now: Instant) {
         let (tries, failures) = self.counted(now);
         // Tries may be forgotten before the answers break off that they began.

@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate_contract::share_beside;
 use tokio::sync::oneshot;
 
+use super::side::Side;
+
 /// Lets so many requests run at once, the others by class and then as they came.
+///
+/// What is beside the stream has places of its own, and of the rights to run a share at most.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,
+    at_once: usize,
     places: usize,
 }
 
@@ -16,40 +22,48 @@ pub(crate) struct Gate {
 struct State {
     /// Requests that may still run.
     free: usize,
-    /// Requests in all.
-    taken: usize,
+    /// Requests that run and are beside the stream.
+    beside: usize,
+    /// Places that are taken: the stream's, and those beside it.
+    taken: [usize; 2],
     waiting: BTreeMap<(u8, u64), oneshot::Sender<Permit>>,
     next: u64,
 }
 
 /// A request's place, waiting or running.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Gate>);
+pub(crate) struct Place(Arc<Gate>, Side);
 
 /// A request's right to run.
 #[derive(Debug)]
-pub(crate) struct Permit(Option<Arc<Gate>>);
+pub(crate) struct Permit(Option<Arc<Gate>>, Side);
 
 impl Gate {
     pub(crate) fn new(at_once: usize, waiting: usize) -> Arc<Gate> {
         Arc::new(Gate {
             state: Mutex::new(State {
                 free: at_once,
-                taken: 0,
+                beside: 0,
+                taken: [0; 2],
                 waiting: BTreeMap::new(),
                 next: 0,
             }),
+            at_once,
             places: at_once.saturating_add(waiting),
         })
     }
 
-    pub(crate) fn places(&self) -> usize {
-        self.places
+    /// Most requests on this side.
+    pub(crate) fn places(&self, side: Side) -> usize {
+        match side {
+            Side::Stream => self.places,
+            Side::Beside => share_beside(self.places),
+        }
     }
 
     /// Requests in all.
     pub(crate) fn taken(&self) -> usize {
-        self.state().taken
+        self.state().taken.iter().sum()
     }
 
     /// Requests that wait.
@@ -58,22 +72,24 @@ impl Gate {
     }
 
     /// A place, if there is one.
-    pub(crate) fn enter(self: &Arc<Gate>) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Gate>, side: Side) -> Option<Place> {
         let mut state = self.state();
-        if state.taken >= self.places {
+        let taken = &mut state.taken[side as usize];
+        if *taken >= self.places(side) {
             return None;
         }
-        state.taken += 1;
-        Some(Place(self.clone()))
+        *taken += 1;
+        Some(Place(self.clone(), side))
     }
 
     /// The right to run, when its turn comes.
     pub(crate) async fn permit(self: &Arc<Gate>, class: u8) -> Permit {
+        let side = Side::of(class);
         let (key, receiver) = {
             let mut state = self.state();
-            if state.free > 0 {
+            if state.free > 0 && self.may(&state, side) {
                 state.free -= 1;
-                return Permit(Some(self.clone()));
+                return self.give(&mut state, side);
             }
             let (sender, receiver) = oneshot::channel();
             let key = (class, state.next);
@@ -85,36 +101,51 @@ impl Gate {
         match receiver.await {
             Ok(permit) => permit,
             // Senders are dropped with the gate alone, and that is held here.
-            Err(_) => Permit(None),
+            Err(_) => Permit(None, side),
         }
     }
 
-    /// The right to run, if nobody waits for it.
+    /// The right to run for a request of the stream, if nobody waits for it.
     pub(crate) fn try_permit(self: &Arc<Gate>) -> Option<Permit> {
         let mut state = self.state();
         state.free = state.free.checked_sub(1)?;
-        Some(Permit(Some(self.clone())))
+        Some(self.give(&mut state, Side::Stream))
+    }
+
+    /// Whether one on this side may have a right.
+    fn may(&self, state: &State, side: Side) -> bool {
+        side == Side::Stream || state.beside < share_beside(self.at_once)
+    }
+
+    /// A right that is not free any more.
+    fn give(self: &Arc<Gate>, state: &mut State, side: Side) -> Permit {
+        state.beside += usize::from(side == Side::Beside);
+        Permit(Some(self.clone()), side)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a right to the next that waits.
-    fn release(self: &Arc<Gate>) {
+    /// Gives a right that was had on this side to the next that waits and may have it.
+    fn release(self: &Arc<Gate>, mut side: Side) {
         loop {
-            let next = {
+            let (sender, permit) = {
                 let mut state = self.state();
-                let next = state.waiting.pop_first();
-                if next.is_none() {
+                state.beside -= usize::from(side == Side::Beside);
+                // Behind one that is beside the stream all are.
+                let next = (state.waiting.first_entry())
+                    .map(|first| Side::of(first.key().0))
+                    .filter(|next| self.may(&state, *next));
+                let waiting = next.and_then(|next| Some((next, state.waiting.pop_first()?.1)));
+                let Some((next, sender)) = waiting else {
                     state.free += 1;
-                }
-                next
+                    return;
+                };
+                side = next;
+                (sender, self.give(&mut state, next))
             };
-            let Some((_, sender)) = next else {
-                return;
-            };
-            match sender.send(Permit(Some(self.clone()))) {
+            match sender.send(permit) {
                 Ok(()) => return,
                 // Has just gone.
                 Err(mut permit) => permit.0 = None,
@@ -134,14 +165,14 @@ impl Drop for Leaves<'_> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.state().taken -= 1;
+        self.0.state().taken[self.1 as usize] -= 1;
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(gate) = self.0.take() {
-            gate.release();
+            gate.release(self.1);
         }
     }
 }
@@ -151,6 +182,7 @@ mod tests {
     use super::*;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
+    use tidegate_contract::CLASS_BESIDE;
 
     #[test]
     fn those_who_wait_run_by_class_then_as_they_came_and_who_has_gone_takes_no_turn() {
@@ -195,10 +227,45 @@ mod tests {
     #[test]
     fn places_have_a_bound() {
         let gate = Gate::new(1, 1);
-        let first = gate.enter().unwrap();
-        let _second = gate.enter().unwrap();
-        assert!(gate.enter().is_none());
+        let enter = || gate.enter(Side::Stream);
+        let first = enter().unwrap();
+        let _second = enter().unwrap();
+        assert!(enter().is_none());
         drop(first);
-        assert!(gate.enter().is_some());
+        assert!(enter().is_some());
+    }
+
+    #[test]
+    fn what_is_beside_the_stream_has_a_share_of_the_rights_and_none_of_its_places() {
+        let gate = Gate::new(8, 4);
+        let places: Vec<Place> = std::iter::from_fn(|| gate.enter(Side::Beside)).collect();
+        assert_eq!((places.len(), gate.places(Side::Beside)), (3, 3));
+        let stream: Vec<Place> = std::iter::from_fn(|| gate.enter(Side::Stream)).collect();
+        assert_eq!((stream.len(), gate.taken()), (12, 15));
+
+        let mut context = Context::from_waker(Waker::noop());
+        let mut beside: Vec<_> = (0..3)
+            .map(|_| Box::pin(gate.permit(CLASS_BESIDE)))
+            .collect();
+        let mut held = Vec::new();
+        for permit in &mut beside {
+            if let Poll::Ready(permit) = permit.as_mut().poll(&mut context) {
+                held.push(permit);
+            }
+        }
+        assert_eq!(held.len(), 2, "a quarter");
+        // All the others are the stream's; one that goes leaves its right to the stream alone.
+        let mut stream: Vec<Permit> = std::iter::from_fn(|| gate.try_permit()).collect();
+        assert_eq!(stream.len(), 6);
+        drop(stream.pop());
+        assert!(beside[2].as_mut().poll(&mut context).is_pending());
+        assert!(gate.try_permit().is_some());
+        drop(held.pop());
+        let Poll::Ready(third) = beside[2].as_mut().poll(&mut context) else {
+            panic!("there is room on its side");
+        };
+        drop((third, held, stream));
+        let all: Vec<Permit> = std::iter::from_fn(|| gate.try_permit()).collect();
+        assert_eq!(all.len(), 8, "none is lost");
     }
 }

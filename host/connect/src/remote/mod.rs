@@ -26,6 +26,7 @@ mod request;
 mod rest;
 mod secret;
 mod server;
+mod side;
 mod sse;
 mod stats;
 mod task;

@@ -24,6 +24,7 @@ use super::protocol::Protocol;
 use super::reply::GuardedReply;
 use super::rest::Rest;
 use super::server::{Server, locked};
+use super::side::Side;
 use super::stats::{Counters, RemoteStats, Standing, add};
 use super::task::{Listed, Signal, Task};
 
@@ -42,6 +43,8 @@ const LOOKUPS: usize = 2;
 ///   [`ModelError::Full`]. Only a server that is well may ask for it, with 429 or 503. How long it asked for is told with
 ///   the request that it said it to: whoever asks waits, and no place is taken meanwhile. It is no less than the backoff,
 ///   doubled with each time that the server asks for it without an answer between.
+/// - **Beside the stream** a request has places of its own, goes only to a server that is well, and once; whatever comes of
+///   it, the stream's breaker, rest and retries do not know of it.
 /// - **Cancelling** closes the connection, so that the server stops too.
 pub struct RemoteModel {
     shared: Arc<Shared>,
@@ -225,13 +228,16 @@ impl Model for RemoteModel {
             return Err((request, ModelError::Closed));
         }
         // While the server is left alone a request is given back: whoever asks waits, and it was no attempt.
-        let left_alone = server.is_left_alone();
-        let Some(place) = (!left_alone).then(|| server.gate.enter()).flatten() else {
+        let side = Side::of(request.class);
+        let left_alone = server.is_left_alone(side);
+        let Some(place) = (!left_alone).then(|| server.gate.enter(side)).flatten() else {
             add(&server.counters.refused, 1);
-            return Err((request, server.full()));
+            return Err((request, server.full(side)));
         };
         add(&server.counters.asked, 1);
-        locked(&server.budget).asked();
+        if side == Side::Stream {
+            locked(&server.budget).asked();
+        }
         let (sender, signals) = watch::channel(Signal::Go);
         locked(&self.shared.requests).insert(request.id, sender);
         if self.closed.load(Ordering::Acquire) {

@@ -20,6 +20,7 @@ use super::http::Http;
 use super::lateness::Lateness;
 use super::options::{Hedge, RemoteTimeouts};
 use super::secret::Secret;
+use super::side::Side;
 use super::stats::{Counters, add};
 use super::trouble::{self, Trouble};
 
@@ -74,6 +75,7 @@ fn quarter(jitter: u64) -> f64 {
 /// A try that the breaker let through, until it is told what came of it.
 pub(crate) struct Admission<'a> {
     server: &'a Server,
+    side: Side,
     probe: bool,
     told: bool,
 }
@@ -82,11 +84,16 @@ impl Admission<'_> {
     /// The server has begun to answer: it is well, however long the rest takes.
     fn began(&mut self) {
         self.tell(Outcome::Alive);
-        locked(&self.server.breaker).rest.answered();
+        if self.side == Side::Stream {
+            locked(&self.server.breaker).rest.answered();
+        }
     }
 
     /// It came to nothing. A request that the server puts off is told for how long.
     pub(crate) fn failed(&mut self, trouble: &mut Trouble) {
+        if self.side == Side::Beside {
+            return;
+        }
         let now = self.server.clock.now();
         match self.told {
             true if trouble.outcome == Outcome::Failed => {
@@ -103,8 +110,10 @@ impl Admission<'_> {
 
     fn tell(&mut self, outcome: Outcome) {
         self.told = true;
-        let now = self.server.clock.now();
-        locked(&self.server.breaker).told(self.probe, outcome, now);
+        if self.side == Side::Stream {
+            let now = self.server.clock.now();
+            locked(&self.server.breaker).told(self.probe, outcome, now);
+        }
     }
 }
 
@@ -118,8 +127,15 @@ impl Drop for Admission<'_> {
 
 impl Server {
     /// Whether it is asked at all now.
-    pub(crate) fn admit(&self) -> Result<Admission<'_>, Trouble> {
-        let admitted = locked(&self.breaker).admit(self.clock.now());
+    pub(crate) fn admit(&self, side: Side) -> Result<Admission<'_>, Trouble> {
+        let now = self.clock.now();
+        let mut breaker = locked(&self.breaker);
+        let admitted = match side {
+            Side::Stream => breaker.admit(now),
+            Side::Beside if breaker.is_closed(now) => Admitted::Yes,
+            Side::Beside => Admitted::No,
+        };
+        drop(breaker);
         let probe = match admitted {
             Admitted::Yes => false,
             Admitted::Probe => true,
@@ -127,28 +143,33 @@ impl Server {
         };
         Ok(Admission {
             server: self,
+            side,
             probe,
             told: false,
         })
     }
 
     /// Whether it is left alone, or one request is trying it.
-    pub(crate) fn is_left_alone(&self) -> bool {
-        locked(&self.breaker).refuses(self.clock.now())
+    pub(crate) fn is_left_alone(&self, side: Side) -> bool {
+        let (breaker, now) = (locked(&self.breaker), self.clock.now());
+        match side {
+            Side::Stream => breaker.refuses(now),
+            Side::Beside => !breaker.is_closed(now),
+        }
     }
 
     /// A trouble as the model's answer. A request that was not sent is given back.
-    pub(crate) fn error(&self, trouble: Trouble) -> ModelError {
+    pub(crate) fn error(&self, side: Side, trouble: Trouble) -> ModelError {
         match trouble.was_asked() {
             true => trouble.into_error(&self.address, &self.secrets),
-            false => self.full(),
+            false => self.full(side),
         }
     }
 
     /// There is no room for a request now.
-    pub(crate) fn full(&self) -> ModelError {
+    pub(crate) fn full(&self, side: Side) -> ModelError {
         ModelError::Full {
-            limit: self.gate.places(),
+            limit: self.gate.places(side),
         }
     }
 
@@ -179,9 +200,10 @@ impl Server {
     /// admission, if there is more to come.
     pub(crate) async fn tried<'a, T>(
         &'a self,
+        side: Side,
         work: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<(T, Admission<'a>), Trouble> {
-        let mut admission = self.admit()?;
+        let mut admission = self.admit(side)?;
         let began = Instant::now();
         let limit = self.timeouts.first;
         let result = match timeout(limit, work).await {
@@ -190,7 +212,9 @@ impl Server {
         };
         match result {
             Ok(given) => {
-                locked(&self.lateness).began(began.elapsed());
+                if side == Side::Stream {
+                    locked(&self.lateness).began(began.elapsed());
+                }
                 admission.began();
                 Ok((given, admission))
             }
@@ -201,14 +225,15 @@ impl Server {
         }
     }
 
-    /// A try, and another beside it when it is late. The first that gives something goes on; the other is dropped, and
-    /// its connection with it.
-    pub(crate) async fn hedged<T, F>(&self, once: impl Fn() -> F) -> Result<T, Trouble>
+    /// A try, and for the stream another with it when it is late. The first that gives something goes on; the other is
+    /// dropped, and its connection with it.
+    pub(crate) async fn hedged<T, F>(&self, side: Side, once: impl Fn() -> F) -> Result<T, Trouble>
     where
         F: Future<Output = Result<T, Trouble>>,
     {
         let mut first = pin!(once());
         let late = match self.hedge {
+            _ if side == Side::Beside => None,
             Hedge::Off => None,
             Hedge::After(late) => Some(late),
             Hedge::Late => locked(&self.lateness).late(),
@@ -258,13 +283,14 @@ impl Server {
     /// that is well has time is waited elsewhere: whoever asked is told, and no place is taken meanwhile.
     pub(crate) fn again(
         &self,
+        side: Side,
         trouble: &Trouble,
         tried: u32,
         deadline: Option<Instant>,
         jitter: u64,
     ) -> Option<Duration> {
         let now = trouble.again && trouble.was_asked() && trouble.rest.is_none();
-        if !now || tried >= self.attempts {
+        if !now || side == Side::Beside || tried >= self.attempts {
             return None;
         }
         let backoff = backed_off(self.backoff, tried);

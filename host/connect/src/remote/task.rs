@@ -19,6 +19,7 @@ use super::options::RemoteKind;
 use super::reply::GuardedReply;
 use super::request;
 use super::server::locked;
+use super::side::Side;
 use super::stats::add;
 
 /// What is told to a request that runs. The end of the channel means that the model is closed.
@@ -126,7 +127,7 @@ impl Task {
             ended = ended(signals) => ended.map(|()| locked(&assembly).end()),
             () = passed(deadline) => Err(ModelError::Expired { made: locked(&assembly).made() }),
             worked = work => worked.map_err(|stopped| match stopped {
-                Stopped::Trouble(trouble) => server.error(trouble),
+                Stopped::Trouble(trouble) => server.error(Side::of(self.class), trouble),
                 Stopped::Gone => ModelError::Cancelled,
             }),
         };

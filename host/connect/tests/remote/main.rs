@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod alone;
+mod beside;
 mod broken;
 mod chat;
 mod encode;

@@ -111,7 +111,7 @@ impl Generator {
                 .iter()
                 .filter(|sequence| sequence.queue_key.class > own)
                 .map(|sequence| (self.rank(sequence, now), sequence.key))
-                .filter(|((other, _), _)| matches!(other, Rank::OnTime { .. }) && *other > rank)
+                .filter(|((other, _), _)| other.gives_way() && *other > rank)
                 .collect();
             victims.sort_unstable();
             let blocks: usize = victims

@@ -1,6 +1,6 @@
 //! Deadlines, classes, and the bound on waiting.
 
-use tidegate_contract::ModelError;
+use tidegate_contract::{CLASS_BESIDE, ModelError};
 
 use super::*;
 
@@ -173,6 +173,36 @@ fn a_lower_class_makes_room_for_a_higher() {
         check(&slow, pending, 256, &hashed);
     }
     assert_eq!(bench.stats().preemptions, 1);
+}
+
+#[test]
+fn what_is_beside_the_stream_gives_way_to_all_of_it_however_long_it_has_waited() {
+    let limits = Limits {
+        sequences: 2,
+        aging: Duration::from_millis(1),
+        ..limits()
+    };
+    let mut bench = Bench::new(shape(2, 64, 256), limits);
+    let mut beside = ask("beside", 200);
+    beside.class = CLASS_BESIDE;
+    let tried = [bench.submit(&beside), bench.submit(&beside)];
+    for _ in 0..50 {
+        bench.step();
+    }
+    let mut last = ask("the last of the stream", 3);
+    last.class = CLASS_BESIDE - 1;
+    for preempted in 1..=5 {
+        let pending = bench.submit(&last);
+        for _ in 0..4 {
+            bench.step();
+        }
+        check(&last, &pending, 256, &hashed);
+        assert_eq!(bench.stats().preemptions, preempted);
+    }
+    bench.run();
+    for pending in &tried {
+        check(&beside, pending, 256, &hashed);
+    }
 }
 
 #[test]

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_telemetry::Meters;
+use tidegate_telemetry::metrics::StretchPart;
 
 use crate::task::StageLoad;
 
 /// See the module.
 pub(super) struct Loads {
     meters: Arc<Meters>,
-    /// By stage, tasks in which it is full.
-    full: Vec<usize>,
+    /// By stage, tasks in which it is full, and where the time of that is counted.
+    full: Vec<(usize, StretchPart)>,
     /// When time was counted last.
     looked: Duration,
 }
@@ -19,7 +20,9 @@ pub(super) struct Loads {
 impl Loads {
     pub(super) fn new(meters: Arc<Meters>) -> Loads {
         Loads {
-            full: vec![0; meters.stages().len()],
+            full: (meters.stages().iter())
+                .map(|stage| (0, stage.full.part()))
+                .collect(),
             looked: Duration::ZERO,
             meters,
         }
@@ -32,7 +35,7 @@ impl Loads {
             meters.waiting.change(was.waiting, is.waiting);
             meters.limit.change(was.limit, is.limit);
         }
-        if let Some(full) = self.full.get_mut(stage) {
+        if let Some((full, _)) = self.full.get_mut(stage) {
             *full = *full + usize::from(is.full) - usize::from(was.full);
         }
     }
@@ -40,9 +43,9 @@ impl Loads {
     /// Those that are full now were so since the last look: a look comes with each round of the worker.
     pub(super) fn count_full(&mut self) {
         let now = self.meters.clock();
-        for (stage, full) in self.meters.stages().iter().zip(&self.full) {
+        for (full, time) in &self.full {
             if *full > 0 {
-                stage.full.was(self.looked, now);
+                time.was(now.saturating_sub(self.looked));
             }
         }
         self.looked = now;

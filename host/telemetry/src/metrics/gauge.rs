@@ -1,6 +1,7 @@
-//! Numbers that go up and down, and time that several count together.
+//! Numbers that go up and down, and time that several count.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A number to which several add, and from which they take back what they added.
@@ -28,28 +29,40 @@ impl Gauge {
     }
 }
 
-/// The time in which something was so for at least one of several that look at it by themselves: what two of them see at
-/// once counts once.
+/// The time in which something was so, for that of several to whom it was so longest: each counts for itself, whenever it
+/// comes to tell, and no more than all the time that went by is ever counted.
 #[derive(Debug, Default)]
-pub struct Stretch {
-    /// Nanoseconds.
-    total: AtomicU64,
-    /// Until when time was counted, nanoseconds of the clock that all of them share.
-    until: AtomicU64,
-}
+pub struct Stretch(Mutex<Vec<Arc<AtomicU64>>>);
+
+/// What one of them counts. It stays when that one has ended: time that went by is not taken back.
+#[derive(Debug)]
+pub struct StretchPart(Arc<AtomicU64>);
 
 impl Stretch {
-    /// It was so from one point in time to another, for one of them.
-    pub fn was(&self, from: Duration, to: Duration) {
-        let (from, to) = (nanoseconds(from), nanoseconds(to));
-        let counted = self.until.fetch_max(to, Ordering::Relaxed);
-        self.total
-            .fetch_add(to.saturating_sub(from.max(counted)), Ordering::Relaxed);
+    /// For one of them.
+    pub fn part(&self) -> StretchPart {
+        let part = Arc::<AtomicU64>::default();
+        self.parts().push(part.clone());
+        StretchPart(part)
     }
 
-    /// All of it.
+    /// The longest.
     pub fn get(&self) -> Duration {
-        Duration::from_nanos(self.total.load(Ordering::Relaxed))
+        let parts = self.parts();
+        let longest = parts.iter().map(|part| part.load(Ordering::Relaxed)).max();
+        Duration::from_nanos(longest.unwrap_or_default())
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Vec<Arc<AtomicU64>>> {
+        // The list is whole after any panic: a push is its only change.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StretchPart {
+    /// It was so for this long.
+    pub fn was(&self, time: Duration) {
+        self.0.fetch_add(nanoseconds(time), Ordering::Relaxed);
     }
 }
 
@@ -62,14 +75,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_see_at_once_counts_once() {
+    fn what_is_told_late_counts_and_what_two_see_at_once_counts_once() {
         let stretch = Stretch::default();
-        let was = |from, to| stretch.was(Duration::from_secs(from), Duration::from_secs(to));
-        was(1, 3);
-        was(2, 4);
-        was(2, 3);
-        was(10, 11);
-        assert_eq!(stretch.get(), Duration::from_secs(4));
+        let (one, other) = (stretch.part(), stretch.part());
+        other.was(Duration::from_millis(10));
+        assert_eq!(stretch.get(), Duration::from_millis(10));
+        // In one long call, at the end of which the other had told already.
+        one.was(Duration::from_secs(5));
+        assert_eq!(stretch.get(), Duration::from_secs(5));
+        other.was(Duration::from_secs(2));
+        drop(one);
+        assert_eq!(stretch.get(), Duration::from_secs(5));
     }
 
     #[test]

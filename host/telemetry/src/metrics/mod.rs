@@ -19,7 +19,7 @@ use crate::meters::Counter;
 use crate::trace::nanoseconds;
 
 pub use self::family::{Family, Kind, Label, Since, Unit};
-pub use self::gauge::{Gauge, Stretch};
+pub use self::gauge::{Gauge, Stretch, StretchPart};
 pub use self::histogram::{
     CUT_SECONDS, Histogram, REQUEST_SECONDS, STAGE_SECONDS, Spread, TOKEN_SECONDS,
 };

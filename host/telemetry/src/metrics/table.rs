@@ -140,7 +140,7 @@ families! {
     STAGE_LIMIT = Gauge "tidegate_stage_limit_records", RECORDS, STAGE, Now,
         "Most records that may wait in it, in all tasks";
     STAGE_FULL = Counter "tidegate_stage_full_seconds_total", Unit::Seconds, STAGE, Process,
-        "Time in which a task had records for the stage that it or one after it did not take: back-pressure";
+        "Time in which a worker had records for the stage that it or one after it did not take, of the worker with most of it: back-pressure";
     STAGE_SECONDS = Histogram "tidegate_stage_seconds", Unit::Seconds, STAGE, Process,
         "Time of a call of its operator with a batch, or of a request from its submission to the end of the answer";
 

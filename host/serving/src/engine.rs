@@ -13,10 +13,10 @@ use crate::budget::Budget;
 use crate::error::LoadError;
 use crate::handle::ModelHandle;
 use crate::loader::{self, Job, Reply};
-use crate::model::{NameState, Slot};
 use crate::options::{EngineOptions, ModelSource};
 use crate::order::Moment;
 use crate::request::Places;
+use crate::slot::{NameState, Slot};
 use crate::stats::EngineStats;
 use crate::worker::{Command, Worker};
 

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
 
 use crate::engine::Shared;
-use crate::model::{Loaded, NameState, Slot};
+use crate::model::Loaded;
 use crate::reply::GuardedReply;
 use crate::request::Submission;
+use crate::slot::{NameState, Slot};
 use crate::stats::{Counters, ModelStats};
 use crate::worker::Command;
 
@@ -45,10 +46,10 @@ impl ModelHandle {
         self.shared.silent()
     }
 
-    /// What the model has done and is doing; only zeros if none is loaded.
+    /// What the model has done and is doing, only zeros if none is loaded; and what those before it still do.
     #[must_use]
     pub fn stats(&self) -> ModelStats {
-        match self.slot.state() {
+        let mut stats = match self.slot.state() {
             NameState::Loaded(loaded) => loaded
                 .counters
                 .snapshot(&self.slot.name, loaded.places.by_class()),
@@ -57,7 +58,9 @@ impl ModelHandle {
                 closed: matches!(state, NameState::Ended),
                 ..ModelStats::default()
             },
-        }
+        };
+        stats.replaced = self.slot.replaced_stats();
+        stats
     }
 
     fn loaded(&self) -> Result<Arc<Loaded>, ModelError> {

@@ -10,9 +10,10 @@ use crate::encoding::Encoding;
 use crate::engine::Shared;
 use crate::generator::{DraftModel, Generator, Verdict};
 use crate::guard::{guarded_encode, guarded_step};
-use crate::model::{Loaded, Slot};
+use crate::model::Loaded;
 use crate::order::Moment;
 use crate::request::Submission;
+use crate::slot::Slot;
 
 /// A model's scheduler, and what it schedules for; that is gone while it is being loaded again.
 pub(crate) enum Core {

@@ -43,6 +43,7 @@ mod reply;
 mod request;
 mod sequence;
 mod shares;
+mod slot;
 mod stats;
 mod step_rate;
 mod worker;
@@ -57,4 +58,4 @@ pub use options::{
     Draft, EngineOptions, LoadDecoder, LoadEncoder, MOST_GUESSES, ModelLoader, ModelOptions,
     ModelSource,
 };
-pub use stats::{EngineStats, ModelStats};
+pub use stats::{EngineStats, ModelStats, ReplacedStats};

@@ -15,9 +15,10 @@ use crate::engine::Shared;
 use crate::error::LoadError;
 use crate::generator::{Generator, Limits, context_of};
 use crate::hosted::{Core, Hosted};
-use crate::model::{Loaded, Slot};
+use crate::model::Loaded;
 use crate::options::{Draft, MOST_GUESSES, ModelSource};
 use crate::request::Places;
+use crate::slot::Slot;
 use crate::stats::Counters;
 use crate::worker::Command;
 

@@ -1,6 +1,6 @@
 //! A loaded model as its callers see it: requests are rendered, encoded and checked on the caller's thread.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use tidegate_contract::{
     Conversation, FunctionChoice, Makes, Message, ModelError, ModelFacts, ModelTask, Parameters,
@@ -274,51 +274,4 @@ fn not_continued(what: &str) -> ModelError {
 
 fn refused(error: PromptError) -> ModelError {
     ModelError::Prompt(error.to_string())
-}
-
-/// What stands under a name.
-#[derive(Clone)]
-pub(crate) enum NameState {
-    /// Nothing, or nothing any more.
-    Empty,
-    /// A model.
-    Loaded(Arc<Loaded>),
-    /// A model that was given up.
-    Ended,
-}
-
-/// A name models are loaded under, one after another.
-pub(crate) struct Slot {
-    pub(crate) name: String,
-    state: RwLock<NameState>,
-}
-
-impl Slot {
-    pub(crate) fn new(name: &str) -> Slot {
-        Slot {
-            name: name.into(),
-            state: RwLock::new(NameState::Empty),
-        }
-    }
-
-    /// What stands there now.
-    pub(crate) fn state(&self) -> NameState {
-        self.state
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
-        match self.state() {
-            NameState::Loaded(loaded) => Some(loaded),
-            NameState::Empty | NameState::Ended => None,
-        }
-    }
-
-    /// Puts something else there; what stood there before.
-    pub(crate) fn put(&self, state: NameState) -> NameState {
-        let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *place, state)
-    }
 }

@@ -110,6 +110,21 @@ pub struct ModelStats {
     pub between_tokens_seconds: Spread,
     /// How long steps took.
     pub step_seconds: Spread,
+    /// What those that stood under its name before still do.
+    pub replaced: ReplacedStats,
+}
+
+/// What models do that were replaced or unloaded: they finish the requests that they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplacedStats {
+    /// Bytes that they hold until then.
+    pub memory: u64,
+    /// Requests that wait for their first step.
+    pub waiting: u64,
+    /// Answers or texts in the making.
+    pub running: u64,
+    /// Tokens that they made after they were replaced, in total, those that are gone included.
+    pub tokens: u64,
 }
 
 /// The engine's thread writes, everyone reads.
@@ -257,6 +272,7 @@ impl Counters {
             first_token_seconds: self.first_token_seconds.spread(),
             between_tokens_seconds: self.between_tokens_seconds.spread(),
             step_seconds: self.step_seconds.spread(),
+            replaced: ReplacedStats::default(),
         }
     }
 

@@ -13,9 +13,10 @@ use crate::error::LoadError;
 use crate::generator::DraftModel;
 use crate::hosted::{Hosted, Stepped};
 use crate::loader::{Job, Reply};
-use crate::model::{Loaded, NameState};
+use crate::model::Loaded;
 use crate::request::{Permit, Submission};
 use crate::shares::Shares;
+use crate::slot::NameState;
 use crate::stats::Counters;
 
 /// Failed loads in a row after which a model is given up.

@@ -64,6 +64,9 @@ fn old_requests_finish_on_the_old_model_and_new_ones_go_to_the_new() {
     });
     assert_eq!(engine.stats().used, 200);
     assert!(!pending[4].has_ended(), "the old one still has work");
+    let replaced = model.stats().replaced;
+    assert_eq!(replaced.memory, 100);
+    assert!(replaced.running + replaced.waiting > 0, "{replaced:?}");
     let after = ask("new", 12);
     // Also the handle that was there before.
     let answers = [after.of(&model), after.of(&handle)];
@@ -78,6 +81,12 @@ fn old_requests_finish_on_the_old_model_and_new_ones_go_to_the_new() {
         assert_eq!(pending.choice().tokens, alone(ask, 64).0);
     }
     until(|| engine.stats().used == 100);
+    until(|| model.stats().replaced.memory == 0);
+    let gone = model.stats().replaced;
+    assert_eq!((gone.running, gone.waiting), (0, 0));
+    // It had made a few of them before.
+    let made: usize = (asks.iter().map(|ask| alone(ask, 64).0.len())).sum();
+    assert!(gone.tokens > 0 && gone.tokens <= made as u64, "{gone:?}");
     assert_eq!(engine.stats().models.len(), 1);
     control.is_sound();
 }

@@ -182,6 +182,14 @@ families! {
         "KV blocks kept for prompts that begin alike, held by none";
     MODEL_ANSWERED = Counter "tidegate_model_answered_requests_total", REQUESTS, &[MODEL], Load,
         "Requests that ended with an answer";
+    MODEL_REPLACED_MEMORY = Gauge "tidegate_model_replaced_memory_bytes", Unit::Bytes, &[MODEL], Now,
+        "Bytes that models which were replaced or unloaded hold until their last request has ended";
+    MODEL_REPLACED_WAITING = Gauge "tidegate_model_replaced_waiting_requests", REQUESTS, &[MODEL], Now,
+        "Requests of those that wait for their first step";
+    MODEL_REPLACED_RUNNING = Gauge "tidegate_model_replaced_running_sequences", Unit::Of("sequences"), &[MODEL], Now,
+        "Answers or texts that those are making";
+    MODEL_REPLACED_TOKENS = Counter "tidegate_model_replaced_tokens_total", Unit::Of("tokens"), &[MODEL], Process,
+        "Tokens that they made after they were replaced or unloaded";
     MODEL_FAILED = Counter "tidegate_model_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, hopeless, cancelled, failed")], Load,
         "Requests that ended with an error: their deadline passed, could not be met, they were cancelled, or something else";
     MODEL_REFUSED = Counter "tidegate_model_refused_requests_total", REQUESTS, &[MODEL], Load,

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::printing::LogLines;
 pub(crate) use crate::printing::tell;
+use crate::printing::{LogLines, fail, tell_json};
 
 /// Why the program ends without having done what was asked.
 #[derive(Debug)]
@@ -22,11 +22,11 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Failure::Run(error) => {
-                tell(format_args!("tidegate: {}\n", with_causes(&error)));
+                fail(&format!("tidegate: {}", with_causes(&error)));
                 ExitCode::from(1)
             }
             Failure::Usage(text) => {
-                tell(format_args!("{}\n", text.trim_end()));
+                fail(text.trim_end());
                 ExitCode::from(2)
             }
         }
@@ -67,7 +67,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Sends log lines to standard error.
+/// Sends log lines to standard error, and all else that is told there in their form.
 pub(crate) fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure::usage(format_args!("--log {filter:?} is not a filter: {error}"))
@@ -75,7 +75,10 @@ pub(crate) fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), Failu
     let coloured = std::io::stderr().is_terminal();
     let writer = match format {
         LogFormat::Text => LogLines::Text { coloured },
-        LogFormat::Json => LogLines::Json,
+        LogFormat::Json => {
+            tell_json();
+            LogLines::Json
+        }
     };
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)

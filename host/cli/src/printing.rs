@@ -5,9 +5,14 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use serde_json::{Value, json};
 use tidegate_telemetry::is_plain;
+use tracing::Level;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::exit::Failure;
 use crate::terminal::Errors;
@@ -56,9 +61,86 @@ pub(crate) fn is_read() -> bool {
     true
 }
 
+/// Whether standard error takes lines of JSON alone: whoever collects them drops all others.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// Standard error takes lines of JSON alone from now on.
+pub(crate) fn tell_json() {
+    JSON.store(true, Ordering::Relaxed);
+    std::panic::set_hook(Box::new(|panic| {
+        // Not behind the line of progress, whose lock may be what the panic holds.
+        let line = json_line(Level::ERROR, &panic.to_string(), Value::Null);
+        let _ = io::stderr().write_all(line.as_bytes());
+    }));
+}
+
+/// Whether standard error takes lines of JSON alone.
+pub(crate) fn tells_json() -> bool {
+    JSON.load(Ordering::Relaxed)
+}
+
 /// Writes lines to standard error. A reader that has gone is no reason to end.
 pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
-    let _ = Errors.write_all(plain_lines(&text.to_string()).as_bytes());
+    tell_as(Level::INFO, &text.to_string(), Value::Null);
+}
+
+/// Tells that something may not be as it is meant, on a line.
+pub(crate) fn warn(text: &str) {
+    match tells_json() {
+        true => tell_as(Level::WARN, text, Value::Null),
+        false => tell_as(Level::WARN, &format!("warning: {text}\n"), Value::Null),
+    }
+}
+
+/// Tells why something has ended, on a line or several.
+pub(crate) fn fail(text: &str) {
+    tell_as(Level::ERROR, &format!("{text}\n"), Value::Null);
+}
+
+/// Tells of figures: for people as they stand in a table, as JSON under a name.
+pub(crate) fn tell_figures(name: &str, table: &str, json: &[u8]) {
+    match tells_json() {
+        true => {
+            let figures = serde_json::from_slice(json).unwrap_or_default();
+            tell_as(Level::INFO, name, figures);
+        }
+        false => tell(format_args!("{table}")),
+    }
+}
+
+/// A line of progress in the form that standard error takes.
+pub(crate) fn progress_line(text: &str) -> Cow<'_, str> {
+    match (tells_json(), text.trim()) {
+        (false, _) => Cow::Borrowed(text),
+        (true, "") => Cow::Borrowed(""),
+        (true, text) => Cow::Owned(json_line(Level::INFO, text, Value::Null)),
+    }
+}
+
+fn tell_as(level: Level, text: &str, figures: Value) {
+    let told = match tells_json() {
+        true => json_line(level, text, figures),
+        false => plain_lines(text).into_owned(),
+    };
+    let _ = Errors.write_all(told.as_bytes());
+}
+
+/// A line as the log has them, whatever the log's filter: these are answers to whoever began the program.
+fn json_line(level: Level, text: &str, figures: Value) -> String {
+    let mut time = String::new();
+    // Writing to a string cannot fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    let message = text.trim();
+    let mut line = json!({
+        "timestamp": time,
+        "level": level.as_str(),
+        "message": message,
+        "target": "tidegate",
+    });
+    if !figures.is_null() {
+        line[message] = figures;
+    }
+    format!("{}\n", plain_json(&line.to_string()))
 }
 
 /// Standard error for the lines of the log.
@@ -182,6 +264,24 @@ mod tests {
         assert!(json.lines().all(is_plain), "{json}");
         let read: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(read, meant);
+    }
+
+    #[test]
+    fn what_is_told_as_json_is_a_line_whatever_it_says() {
+        let line = json_line(
+            Level::ERROR,
+            "\nsink \"a\":\n  \u{1b}[2J\u{9b}\n",
+            json!({ "out": 3 }),
+        );
+        assert!(line.ends_with('\n') && is_plain(line.trim_end()), "{line}");
+        let read: Value = serde_json::from_str(&line).unwrap();
+        let message = "sink \"a\":\n  \u{1b}[2J\u{9b}";
+        assert_eq!(
+            (&read["level"], &read["message"]),
+            (&json!("ERROR"), &json!(message))
+        );
+        assert_eq!(read[message]["out"], 3);
+        assert!(read["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use tidegate_control::ProgressReport;
 use tidegate_telemetry::{Meters, ProgressLine, Works};
 
+use crate::printing::{progress_line, tells_json};
+
 /// How often it is looked whether the line is due.
 const LOOK: Duration = Duration::from_millis(50);
 /// Columns of a terminal that does not say how many it has.
@@ -121,6 +123,7 @@ impl Drop for Progress {
 
 /// Progress that cannot be shown is no reason to end.
 fn write(text: &str) {
+    let text = progress_line(text);
     let mut errors = io::stderr().lock();
     let _ = errors
         .write_all(text.as_bytes())
@@ -130,7 +133,5 @@ fn write(text: &str) {
 /// Columns of the terminal that standard error is; none if it is none.
 fn columns() -> Option<usize> {
     let told = || std::env::var("COLUMNS").ok()?.parse().ok();
-    io::stderr()
-        .is_terminal()
-        .then(|| told().unwrap_or(COLUMNS))
+    (!tells_json() && io::stderr().is_terminal()).then(|| told().unwrap_or(COLUMNS))
 }

@@ -19,6 +19,7 @@ mod health;
 mod hostile;
 mod house;
 mod inputs;
+mod json_lines;
 mod kill;
 mod letters;
 mod malformed;

@@ -13,7 +13,8 @@ use tidegate_state::StateDirectory;
 
 use super::try_out::failed_samples;
 use super::{check_state, none_is_wrong, print, print_json, read_pipeline, warnings};
-use crate::exit::{Failure, tell};
+use crate::exit::Failure;
+use crate::printing::warn;
 use crate::wire::kafka::{self, Probed};
 use crate::{collectors, models, opening, wire};
 
@@ -104,7 +105,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
         return all_answered(&topics);
     }
     for warning in &warnings {
-        tell(format_args!("warning: {warning}\n"));
+        warn(warning);
     }
     let mut text = format!("{}: no mistakes\n{guarantee}\n", pipeline.name);
     if let Some(gateway) = &pipeline.gateway {

@@ -27,6 +27,7 @@ use crate::host::{HostedSlot, RunningHost};
 use crate::live::Live;
 use crate::models::Served;
 use crate::playground::Playground;
+use crate::printing::{tell_figures, warn};
 use crate::starting::StartingHost;
 #[cfg(target_os = "linux")]
 use crate::supervised::Supervised;
@@ -178,10 +179,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     )?;
     none_is_wrong(mistakes)?;
     for warning in &pipeline.warnings {
-        tell(format_args!("warning: {warning}\n"));
+        warn(&warning.to_string());
     }
     if let Some(warning) = wire::memory::warning(&pipeline, tasks) {
-        tell(format_args!("warning: {warning}\n"));
+        warn(&warning);
     }
     wire::sweep(&components, &slots, &recovered.slots);
     let gateway = wire::gateway::Gateway::open(&pipeline, &state)?;
@@ -346,7 +347,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         print_json(&String::from_utf8_lossy(&summary.to_json()))?;
     } else if !arguments.quiet {
-        tell(format_args!("{}", summary.table()));
+        tell_figures("summary", &summary.table(), &summary.to_json());
     }
     match ended.error {
         None => match failure {

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::signals::Signals;
 use crate::exit::{Failure, tell};
+use crate::printing::fail;
 use crate::wire::PARTING;
 use crate::wire::gateway::Serving;
 
@@ -190,8 +191,8 @@ impl Shared {
             End::NotBegun => 0,
             End::AtOnce => 1,
             End::TooLate => {
-                tell(format_args!(
-                    "tidegate: not stopped within {} s, ended without a last cut; the next run goes on from the one before\n",
+                fail(&format!(
+                    "tidegate: not stopped within {} s, ended without a last cut; the next run goes on from the one before",
                     STOP_DEADLINE.as_secs()
                 ));
                 1

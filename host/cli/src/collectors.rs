@@ -55,7 +55,8 @@ impl Collectors {
         let telemetry = &pipeline.telemetry;
         let (mut tracer, mut traces, mut metrics) = (Tracer::default(), None, None);
         if let Some(told) = &telemetry.traces {
-            let (takes, spans) = Tracer::new(Sampler::new(told.sample), told.queue);
+            let sampler = Sampler::new(told.sample).forced(told.forced);
+            let (takes, spans) = Tracer::new(sampler, told.queue);
             tracer = takes;
             traces = Some((opened(&told.collector, &TRACES)?, spans));
         }

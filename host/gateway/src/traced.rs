@@ -36,12 +36,15 @@ impl Trace {
         let came = came_with(named.map(|(name, value)| (name.as_str(), Some(value.as_bytes()))));
         let (client, state) = came.unzip();
         let state: String = state.unwrap_or_default();
-        let context = tracer.begin(client.as_ref())?;
+        let context = tracer.begin_request(client.as_ref())?;
         if !context.sampled {
             // Whoever follows is told the client's span: there is none of this process. What begins here and is left out is
             // so everywhere: nobody draws for its records once more.
             return Some(Trace {
-                context: client.unwrap_or(context),
+                context: TraceContext {
+                    sampled: false,
+                    ..client.unwrap_or(context)
+                },
                 state,
                 span: None,
             });
@@ -202,6 +205,12 @@ mod tests {
             assert!(!told.sampled && told.random);
             assert_ne!(told.trace.to_string(), CAME[3..35]);
         }
+        // One client too many is told on as what is not recorded.
+        let (few, _queue) = Tracer::new(Sampler::new(0.0).forced(0), 10);
+        let came = headers(&[("traceparent", CAME)]);
+        let trace = Trace::begin(&few, &came, "POST", "chat").unwrap();
+        let (_, told) = trace.headers().next().unwrap();
+        assert_eq!((told.as_ref(), trace.id()), (unsampled.as_str(), None));
         let off = Trace::begin(
             &Tracer::default(),
             &headers(&[("traceparent", CAME)]),

@@ -29,6 +29,9 @@ fn read_traces(table: Table<'_>) -> Traces {
         sample: table
             .real("sample", |part| (0.0..=1.0).contains(&part), "0.0 to 1.0")
             .map_or(0.01, |typed| typed.value),
+        forced: table
+            .number("forced-per-second", 0..=1_000_000)
+            .map_or(1000, |typed| u32::try_from(typed.value).unwrap_or(u32::MAX)),
         queue: table
             .count("queue", 1..=1_000_000)
             .map_or(8192, |typed| typed.value),

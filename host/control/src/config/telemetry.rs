@@ -20,6 +20,8 @@ pub struct Traces {
     pub collector: Collector,
     /// Part of the traces that begin here.
     pub sample: f64,
+    /// Traces of others that are recorded because those ask for it, a second, of each source and of the gateway.
+    pub forced: u32,
     /// Spans that wait for the collector.
     pub queue: usize,
 }

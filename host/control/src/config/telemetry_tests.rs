@@ -49,13 +49,13 @@ fn those_who_watch_from_elsewhere_ask_where_the_file_says() {
 #[test]
 fn what_is_told_is_what_is_typed() {
     let pipeline = parsed(
-        "[telemetry.traces]\nendpoint = \"https://otel.example\"\nsample = 0.5\nqueue = 100\n\
+        "[telemetry.traces]\nendpoint = \"https://otel.example\"\nsample = 0.5\nqueue = 100\nforced-per-second = 7\n\
          headers-variable = \"KEYS\"\ntimeout = \"2s\"\n\
          [telemetry.metrics]\nendpoint = \"http://127.0.0.1:4318/own\"\ninterval = \"5s\"\n",
     );
     let telemetry = pipeline.unwrap().telemetry;
     let traces = telemetry.traces.unwrap();
-    assert_eq!((traces.sample, traces.queue), (0.5, 100));
+    assert_eq!((traces.sample, traces.queue, traces.forced), (0.5, 100, 7));
     let collector = &traces.collector;
     assert_eq!(collector.endpoint.as_deref(), Some("https://otel.example"));
     assert_eq!(collector.headers_variable.as_deref(), Some("KEYS"));
@@ -69,7 +69,10 @@ fn what_is_told_is_what_is_typed() {
         .telemetry
         .traces
         .unwrap();
-    assert_eq!((usual.sample, usual.queue), (0.01, 8192));
+    assert_eq!(
+        (usual.sample, usual.queue, usual.forced),
+        (0.01, 8192, 1000)
+    );
     assert_eq!(usual.collector.endpoint, None);
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tidegate_contract::{Partition, Rejected};
 use tidegate_record::{Batch, RecordId, RecordView};
 use tidegate_telemetry::trace::{
-    Digest, Sampler, SpanId, TraceContext, TraceId, Tracer, came_with,
+    Digest, Quota, Sampler, SpanId, TraceContext, TraceId, Tracer, came_with,
 };
 
 use self::named::Named;
@@ -59,6 +59,8 @@ pub(crate) struct Traces {
     topology: Arc<Topology>,
     /// One for each source: what tells its records from those of all others but their partitions.
     sources: Vec<Digest>,
+    /// One for each source: what others may have recorded of it. Of callers that was decided with their request.
+    quotas: Vec<Option<Arc<Quota>>>,
     named: Named,
     /// Spans of what sinks may yet refuse, by sink, and how many there are at most.
     open: Vec<Vec<Open>>,
@@ -82,6 +84,12 @@ impl Traces {
         };
         Traces {
             sources: topology.sources.iter().map(of).collect(),
+            quotas: (topology.sources.iter())
+                .map(|source| match source.called {
+                    true => None,
+                    false => tracer.quota(&source.name),
+                })
+                .collect(),
             named: Named::new(&topology),
             open: topology.sinks.iter().map(|_| Vec::new()).collect(),
             most_open: tracer.most() / 4,
@@ -98,6 +106,11 @@ impl Traces {
         Some(series.with_text(identity))
     }
 
+    fn quota(&self, partition: Partition) -> Option<&Quota> {
+        let quota = self.quotas.get(usize::from(partition.source))?;
+        quota.as_deref()
+    }
+
     /// Records come in from a partition that is this: which of them are traced is decided, and noted with them. Most have
     /// no headers and are not recorded: that is seen from their offset alone.
     pub(crate) fn enter(&self, partition: Partition, identity: &str, batch: Batch) -> Batch {
@@ -107,6 +120,7 @@ impl Traces {
                 sampler,
                 series: self.series(partition, identity)?,
                 called: source.called,
+                quota: self.quota(partition),
             })
         });
         let Some(entering) = entering else {
@@ -147,6 +161,7 @@ impl Traces {
             sampler: self.tracer.sampler()?,
             series: self.series(partition, identity)?,
             called: source.called,
+            quota: self.quota(partition),
         };
         let headers = rejected.headers.iter().flatten();
         let headers = headers.map(|(name, value)| (name.as_str(), value.as_deref()));
@@ -186,6 +201,8 @@ struct Entering<'t> {
     sampler: &'t Sampler,
     series: Digest,
     called: bool,
+    /// What others may have recorded; all of it where there is none.
+    quota: Option<&'t Quota>,
 }
 
 impl Entering<'_> {
@@ -227,7 +244,10 @@ impl Entering<'_> {
             random,
             ..
         } = came;
-        let sampled = self.sampler.follows(&came);
+        // The own draw of the record's place, which nobody else can choose, is not one that others force.
+        let sampled = came.sampled
+            && (self.sampler.takes_of(self.series, offset).is_some()
+                || self.quota.is_none_or(Quota::takes));
         let traced = Traced {
             trace,
             // There is no span of this process in what is only passed on, and of callers the request has it.

@@ -19,6 +19,8 @@ impl Meters {
         let exported = spans(|spans| spans.exported.get());
         exposition.add(&table::SPANS_EXPORTED, &[], exported);
         exposition.add(&table::SPANS_DROPPED, &[], dropped);
+        let unforced = spans(|spans| spans.unforced.get());
+        exposition.add(&table::TRACES_UNFORCED, &[], unforced);
         let points = &self.points;
         exposition.add(&table::POINTS_EXPORTED, &[], points.exported.get());
         exposition.add(&table::POINTS_DROPPED, &[], points.failed.get());

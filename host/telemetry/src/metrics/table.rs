@@ -91,6 +91,8 @@ families! {
         "Spans that a collector has taken";
     SPANS_DROPPED = Counter "tidegate_spans_dropped_total", Unit::Of("spans"), &[], Process,
         "Spans of traces that were not exported";
+    TRACES_UNFORCED = Counter "tidegate_unforced_traces_total", Unit::Of("traces"), &[], Process,
+        "Records and requests that came with a trace that is recorded, and are not: there were more of them than may be";
     POINTS_EXPORTED = Counter "tidegate_points_exported_total", Unit::Of("points"), &[], Process,
         "Points of metrics that a collector has taken";
     POINTS_DROPPED = Counter "tidegate_points_dropped_total", Unit::Of("points"), &[], Process,
@@ -180,8 +182,6 @@ families! {
         "KV blocks that answers in the making hold";
     MODEL_KV_CACHED = Gauge "tidegate_model_cached_kv_blocks", Unit::Of("blocks"), &[MODEL], Now,
         "KV blocks kept for prompts that begin alike, held by none";
-    MODEL_ANSWERED = Counter "tidegate_model_answered_requests_total", REQUESTS, &[MODEL], Load,
-        "Requests that ended with an answer";
     MODEL_REPLACED_MEMORY = Gauge "tidegate_model_replaced_memory_bytes", Unit::Bytes, &[MODEL], Now,
         "Bytes that models which were replaced or unloaded hold until their last request has ended";
     MODEL_REPLACED_WAITING = Gauge "tidegate_model_replaced_waiting_requests", REQUESTS, &[MODEL], Now,
@@ -190,6 +190,8 @@ families! {
         "Answers or texts that those are making";
     MODEL_REPLACED_TOKENS = Counter "tidegate_model_replaced_tokens_total", Unit::Of("tokens"), &[MODEL], Process,
         "Tokens that they made after they were replaced or unloaded";
+    MODEL_ANSWERED = Counter "tidegate_model_answered_requests_total", REQUESTS, &[MODEL], Load,
+        "Requests that ended with an answer";
     MODEL_FAILED = Counter "tidegate_model_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, hopeless, cancelled, failed")], Load,
         "Requests that ended with an error: their deadline passed, could not be met, they were cancelled, or something else";
     MODEL_REFUSED = Counter "tidegate_model_refused_requests_total", REQUESTS, &[MODEL], Load,

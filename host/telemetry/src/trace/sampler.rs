@@ -1,17 +1,21 @@
 //! Which traces are recorded.
 
-use super::context::{TraceContext, TraceId};
+use super::context::TraceId;
 use super::ids::Digest;
 
 /// The random part of a trace id has so many values.
 const RANDOM: u64 = 1 << 56;
 
-/// Records whatever a parent has recorded, and of traces that begin here a part.
+/// Traces that whoever sends records or requests may have recorded, a second, where nothing else is said.
+const FORCED: u32 = 1000;
+
+/// Records what a parent has recorded, up to a bound, and of traces that begin here a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampler {
     /// Traces with a random part below it are not recorded: W3C's threshold, so that whoever samples the same part by
     /// the same rule has the same traces.
     threshold: u64,
+    forced: u32,
 }
 
 impl Sampler {
@@ -21,7 +25,19 @@ impl Sampler {
         Sampler {
             // Nothing is lost: the product is at most 2^56.
             threshold: left_out as u64,
+            forced: FORCED,
         }
+    }
+
+    /// With so many a second, of each source and of the gateway, that are recorded because their parent was.
+    #[must_use]
+    pub fn forced(self, forced: u32) -> Sampler {
+        Sampler { forced, ..self }
+    }
+
+    /// How many those are.
+    pub(super) fn most_forced(&self) -> u32 {
+        self.forced
     }
 
     /// Whether a trace that begins here is recorded.
@@ -35,12 +51,6 @@ impl Sampler {
     pub fn takes_of(&self, series: Digest, place: u64) -> Option<TraceId> {
         let randomness = series.low_at(place) & (RANDOM - 1);
         (randomness >= self.threshold).then(|| series.trace_at(place))
-    }
-
-    /// Whether what comes with this context is recorded.
-    #[inline]
-    pub fn follows(&self, parent: &TraceContext) -> bool {
-        parent.sampled
     }
 }
 

@@ -1,13 +1,15 @@
 //! Where spans go: one bounded queue, into which nobody waits to put one.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::context::TraceContext;
 use super::ids::Digest;
+use super::quota::Quota;
 use super::sampler::Sampler;
 use super::span::Span;
 use crate::meters::Counter;
@@ -23,6 +25,8 @@ pub struct SpanCounts {
     pub full: Counter,
     /// Those that no collector has taken in time, or that it refused.
     pub failed: Counter,
+    /// Traces of others that were not recorded, though they asked for it: there were too many.
+    pub unforced: Counter,
 }
 
 /// Takes spans. A copy is the same; the usual one is off, and costs nothing.
@@ -39,6 +43,9 @@ struct Inner {
     /// Of traces that follow from nothing.
     random: Digest,
     next: AtomicU64,
+    /// What clients of the gateway may have recorded, and whoever writes what each source reads.
+    of_requests: Quota,
+    of_sources: Mutex<BTreeMap<String, Arc<Quota>>>,
 }
 
 impl fmt::Debug for Tracer {
@@ -67,6 +74,8 @@ impl Tracer {
             most,
             random,
             next: AtomicU64::new(0),
+            of_requests: Quota::new(sampler.most_forced(), counts.clone()),
+            of_sources: Mutex::default(),
         })));
         let queue = SpanQueue {
             spans,
@@ -121,6 +130,42 @@ impl Tracer {
     /// A span that nothing else has: below another, or at the root of a trace of its own that the sampler decides on.
     /// None while spans are of no use.
     pub fn begin(&self, parent: Option<&TraceContext>) -> Option<TraceContext> {
+        self.begin_if(parent, |_| true)
+    }
+
+    /// The same for a request of a client. One that says that it is recorded is, if the sampler takes it, or if there are
+    /// not too many that it does not take.
+    pub fn begin_request(&self, client: Option<&TraceContext>) -> Option<TraceContext> {
+        self.begin_if(client, Quota::takes)
+    }
+
+    /// What whoever writes what a source reads may have recorded: all readers of it share that.
+    pub fn quota(&self, source: &str) -> Option<Arc<Quota>> {
+        let inner = self.0.as_ref()?;
+        // It is whole after any panic: an insertion is its only change.
+        let mut of_sources = inner
+            .of_sources
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let made = || {
+            Arc::new(Quota::new(
+                inner.sampler.most_forced(),
+                inner.counts.clone(),
+            ))
+        };
+        Some(
+            of_sources
+                .entry(source.to_owned())
+                .or_insert_with(made)
+                .clone(),
+        )
+    }
+
+    fn begin_if(
+        &self,
+        parent: Option<&TraceContext>,
+        forced: impl Fn(&Quota) -> bool,
+    ) -> Option<TraceContext> {
         let inner = self.0.as_ref()?;
         let number = inner.next.fetch_add(1, Ordering::Relaxed);
         let own = inner.random.with(number);
@@ -129,7 +174,11 @@ impl Tracer {
             trace,
             span: own.with(1).span(),
             sampled: match parent {
-                Some(parent) => inner.sampler.follows(parent),
+                // The own draw, which nobody else can choose.
+                Some(parent) => {
+                    parent.sampled
+                        && (inner.sampler.takes(own.trace()) || forced(&inner.of_requests))
+                }
                 None => inner.sampler.takes(trace),
             },
             random: parent.is_none_or(|parent| parent.random),
@@ -267,5 +316,29 @@ mod tests {
         assert_ne!(child.span, parent.span);
         assert!(!child.random, "the id is another's");
         assert!(Tracer::default().begin(Some(&parent)).is_none());
+    }
+
+    #[test]
+    fn clients_have_no_more_recorded_than_they_may_and_what_the_sampler_takes_is_not_counted() {
+        let client = |tracer: &Tracer| TraceContext {
+            sampled: true,
+            ..tracer.begin(None).unwrap()
+        };
+        let recorded = |sampler, times| {
+            let (tracer, _queue) = Tracer::new(sampler, 1);
+            let client = client(&tracer);
+            let begun = (0..times).filter(|_| tracer.begin_request(Some(&client)).unwrap().sampled);
+            (begun.count(), tracer.counts().unwrap().unforced.get())
+        };
+        assert_eq!(recorded(Sampler::new(0.0).forced(0), 50), (0, 50));
+        assert_eq!(recorded(Sampler::new(1.0).forced(0), 50), (50, 0));
+        assert_eq!(recorded(Sampler::new(0.0).forced(1_000_000), 50), (50, 0));
+        let (tracer, _queue) = Tracer::new(Sampler::new(0.0).forced(0), 1);
+        let client = client(&tracer);
+        // What goes on below a span that is recorded already is as that is.
+        assert!(tracer.begin(Some(&client)).unwrap().sampled);
+        let (one, same) = (tracer.quota("a").unwrap(), tracer.quota("a").unwrap());
+        assert!(Arc::ptr_eq(&one, &same) && !one.takes());
+        assert!(!Arc::ptr_eq(&one, &tracer.quota("b").unwrap()));
     }
 }

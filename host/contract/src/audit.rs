@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use crate::commit::SinkPosition;
+use crate::commit::{SinkPosition, TaskId};
+use crate::mark::{CutWitness, Mark};
 use crate::sink::SinkError;
 
 /// A question that has ended, as it goes into the audit.
@@ -50,6 +51,19 @@ pub trait AuditLog: Send {
 
     /// Chains what was collected to what all workers wrote before, and makes it durable. Returns where the file now ends.
     fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError>;
+
+    /// By this it will be known what became of the cut that is flushed next, if this process does not live to say it.
+    fn witnessed(&mut self, _witness: Option<CutWitness>) {}
+
+    /// A task begins, and this stands beside its position: what became of cuts that nobody lived to say is known now, and
+    /// the chain says it. Returns where the file now ends.
+    fn begun(
+        &mut self,
+        _task: &TaskId,
+        _mark: Option<&Mark>,
+    ) -> Result<Option<SinkPosition>, SinkError> {
+        Ok(None)
+    }
 
     /// The cut that was flushed last holds, or came to nothing. Where that is decided elsewhere than in the commit log, the
     /// chain says it, too: returns where the file now ends.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::files::InUse;
-use crate::mark::{Keeper, Mark};
+use crate::mark::{CutWitness, Keeper, Mark};
 use crate::operator::KeptRevision;
 use crate::sink::{RefusedRecord, SinkError};
 
@@ -133,6 +133,20 @@ pub struct Assignment {
     pub identity: String,
     /// What the source itself keeps of it.
     pub kept: Option<KeptPosition>,
+}
+
+impl Assignment {
+    /// What stands beside its position, if anything does: with its source, or, where that keeps none, in its store. None
+    /// where it is none of ours: somebody has set the position.
+    pub fn mark(&self, stored: Option<&Mark>) -> Option<Option<Mark>> {
+        let Some(kept) = &self.kept else {
+            return Some(stored.cloned());
+        };
+        match kept.metadata.as_deref() {
+            None => Some(None),
+            Some(text) => Mark::read(text).ok()?.map(Some),
+        }
+    }
 }
 
 /// Where a partition begins as far as its source knows: a Kafka group keeps positions.
@@ -354,6 +368,8 @@ pub struct SlotVersion {
 pub struct Cut {
     /// The tasks that have something to say.
     pub tasks: BTreeMap<TaskId, TaskCut>,
+    /// By what it is known later what became of it, where that is decided elsewhere than in the commit log.
+    pub witness: Option<CutWitness>,
     /// Ends of the sinks that grew.
     pub sinks: Vec<SinkPosition>,
     /// The component of each slot, where that changed: said by itself, before the first cut of what they did.

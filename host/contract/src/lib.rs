@@ -46,7 +46,7 @@ pub use ingest::{
 };
 pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedLoss, KeyedValue};
 pub use letters::{LetterError, LetterStore, WrittenLetter};
-pub use mark::{Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
+pub use mark::{CutWitness, Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
     Answer, CLASS_BESIDE, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane,
     MOST_CALLS, MOST_STOPS, Made, Makes, Message, Model, ModelFacts, ModelTask, Parameters, Piece,

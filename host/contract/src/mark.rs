@@ -2,6 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
+use serde::{Deserialize, Serialize};
+
+use crate::commit::TaskId;
+
 /// Most bytes that a Kafka group takes with an offset, `offset.metadata.max.bytes`, unless brokers are told otherwise.
 pub const LARGEST_MARK: usize = 4096;
 /// No cut has a higher number: whoever commits one did not count.
@@ -76,6 +80,35 @@ pub struct Mark {
     pub position: Option<u64>,
     /// Counters of the task.
     pub counters: Vec<(String, u64)>,
+}
+
+/// By what it is known later what became of a cut that is decided elsewhere than in the commit log: by what then stands
+/// beside the position of one of its tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutWitness {
+    /// The task.
+    #[serde(flatten)]
+    pub task: TaskId,
+    /// Whose cut it is: see [`Mark::life`].
+    pub life: String,
+    /// Its number.
+    pub cut: u64,
+    /// Whose cut stood there when this life began with the task; empty where none did.
+    pub before: String,
+}
+
+impl CutWitness {
+    /// Whether the cut holds, where this stands beside the position of its task now. None where that does not tell: others
+    /// have gone on from there.
+    pub fn says(&self, mark: Option<&Mark>) -> Option<bool> {
+        match mark {
+            Some(mark) if mark.life == self.life => Some(mark.cut >= self.cut),
+            other => {
+                let life = other.map_or("", |mark| mark.life.as_str());
+                (life == self.before).then_some(false)
+            }
+        }
+    }
 }
 
 /// A mark of another version.
@@ -250,6 +283,35 @@ mod tests {
         let text = mark(&[("in", 7), (&long, 1), ("out", 9)]).write(130);
         assert!(text.len() <= 130);
         assert!(text.ends_with(" waits=3 in=7 out=9"), "{text}");
+    }
+
+    #[test]
+    fn what_stands_beside_a_position_tells_what_became_of_a_cut() {
+        let witness = CutWitness {
+            task: TaskId {
+                source: "in".into(),
+                partition: 0,
+            },
+            life: "this".into(),
+            cut: 7,
+            before: "former".into(),
+        };
+        let says = |life: &str, cut| {
+            let mark = Mark {
+                life: life.into(),
+                cut,
+                ..Mark::default()
+            };
+            witness.says(Some(&mark))
+        };
+        assert_eq!([says("this", 7), says("this", 8)], [Some(true); 2]);
+        assert_eq!([says("this", 6), says("former", 90)], [Some(false); 2]);
+        assert_eq!([says("another", 90), witness.says(None)], [None; 2]);
+        let first = CutWitness {
+            before: String::new(),
+            ..witness.clone()
+        };
+        assert_eq!((first.says(None), says("", 0)), (Some(false), None));
     }
 
     #[test]

@@ -147,6 +147,95 @@ fn the_chain_is_whole_and_each_answer_has_its_line_through_kills_and_aborted_tra
     }
 }
 
+/// What the marks of an audit say.
+#[derive(Default)]
+struct Told {
+    /// How often each record is in a cut that holds.
+    held: BTreeMap<String, usize>,
+    /// Lines of cuts that came to nothing.
+    taken_back: usize,
+    /// Cuts of which nothing is said.
+    undecided: usize,
+}
+
+fn told(workspace: &Workspace) -> Told {
+    let shown = workspace.run(&["audit", "show", "audit/audit.jsonl"]);
+    assert!(shown.status.success(), "{shown:?}");
+    let (mut lines, mut open) = (Vec::new(), BTreeMap::new());
+    let mut told = Told::default();
+    for line in String::from_utf8(shown.stdout).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let mut cut = || open.remove(&line["of"].as_u64().unwrap()).unwrap();
+        match line["mark"].as_str() {
+            None => lines.push(line["record"].as_str().unwrap().to_owned()),
+            Some("open") => {
+                let lines = std::mem::take(&mut lines);
+                open.insert(line["number"].as_u64().unwrap(), lines);
+            }
+            Some("held") => {
+                for record in cut() {
+                    *told.held.entry(record).or_default() += 1;
+                }
+            }
+            Some("taken back") => told.taken_back += cut().len(),
+            Some("begin" | "end") => {}
+            other => panic!("{other:?}: {line}"),
+        }
+    }
+    assert!(lines.is_empty(), "{lines:?}");
+    told.undecided = open.len();
+    told
+}
+
+#[test]
+fn what_became_of_a_transaction_that_a_run_did_not_live_to_see_is_said_by_the_next() {
+    const MANY: usize = 300;
+    let (input, output) = (topic("audit-cut-short"), topic("audit-cut-short-out"));
+    let workspace = Workspace::new(&pipeline(&input, &output));
+    let records = (0..MANY).map(|n| (n.to_string(), format!("{{\"n\":{n},\"text\":\"x\"}}")));
+    produce(&input, &records.collect::<Vec<_>>());
+    // The run is killed as soon as a mark says that a cut is under way. Now and then that is over by then.
+    let is_open = || {
+        let audit = String::from_utf8(workspace.read("audit/audit.jsonl")).unwrap();
+        let mut marks = audit.lines().filter(|line| line.contains(",\"mark\":\""));
+        marks
+            .next_back()
+            .is_some_and(|line| line.contains("\"mark\":\"open\""))
+    };
+    let undecided = |workspace: &Workspace| {
+        let verified = workspace.run(&["audit", "verify", "--json", "audit/audit.jsonl"]);
+        assert!(verified.status.success(), "{verified:?}");
+        let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
+        verified["undecided"].as_array().unwrap().len()
+    };
+    let mut left = 0;
+    for _ in 0..4 {
+        let mut running = workspace.start(&["run", "--quiet", "pipeline.toml"]);
+        let begins = workspace.read("audit/audit.jsonl").len();
+        until("a cut is under way", PATIENCE, || {
+            let said = workspace.read("stderr.log");
+            assert_eq!(running.ended(), None, "{}", String::from_utf8_lossy(&said));
+            let grew = workspace.read("audit/audit.jsonl").len() > begins;
+            (grew && is_open()) || lines(&workspace).len() >= MANY
+        });
+        running.kill();
+        left += usize::from(is_open());
+        assert!(undecided(&workspace) <= 1, "those before are decided");
+    }
+    assert!(left > 0, "no run was killed in the middle of a cut");
+    let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+    assert!(run.status.success(), "{run:?}");
+    assert_eq!(undecided(&workspace), 0);
+    let told = told(&workspace);
+    assert_eq!((told.undecided, told.held.len()), (0, MANY));
+    assert!(
+        told.held.values().all(|times| *times == 1),
+        "{:?}",
+        told.held
+    );
+    assert_eq!(consume(&output).len(), MANY);
+}
+
 #[test]
 fn the_audit_says_what_became_of_each_transaction_and_each_answer_holds_once() {
     let input = topic("audit-in");
@@ -171,31 +260,13 @@ fn the_audit_says_what_became_of_each_transaction_and_each_answer_holds_once() {
     };
     said(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
     said(&["audit", "verify", "--state", "state", "audit/audit.jsonl"]);
-    let shown = said(&["audit", "show", "audit/audit.jsonl"]);
-    // The lines of each cut, by its mark.
-    let (mut lines, mut open) = (Vec::new(), BTreeMap::new());
-    let (mut held, mut taken_back) = (BTreeMap::<String, usize>::new(), 0);
-    for line in shown.lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
-        let mut cut = || open.remove(&line["of"].as_u64().unwrap()).unwrap();
-        match line["mark"].as_str() {
-            None => lines.push(line["record"].as_str().unwrap().to_owned()),
-            Some("open") => {
-                let lines = std::mem::take(&mut lines);
-                open.insert(line["number"].as_u64().unwrap(), lines);
-            }
-            Some("held") => {
-                for record in cut() {
-                    *held.entry(record).or_default() += 1;
-                }
-            }
-            Some("taken back") => taken_back += cut().len(),
-            Some("begin" | "end") => {}
-            other => panic!("{other:?}: {line}"),
-        }
-    }
-    assert!(open.is_empty() && lines.is_empty());
-    assert!(taken_back > 0, "{shown}");
-    assert_eq!(held.len(), FEW, "{held:?}");
-    assert!(held.values().all(|times| *times == 1), "{held:?}");
+    let told = told(&workspace);
+    assert_eq!(told.undecided, 0);
+    assert!(told.taken_back > 0);
+    assert_eq!(told.held.len(), FEW, "{:?}", told.held);
+    assert!(
+        told.held.values().all(|times| *times == 1),
+        "{:?}",
+        told.held
+    );
 }

@@ -151,6 +151,7 @@ fn as_json(verified: &Verified, signed: bool) -> Value {
     json!({
         "whole": true, "lines": verified.head.lines, "entries": verified.entries, "head": verified.head.hash,
         "signed": signed, "files": files.collect::<Vec<_>>(), "open": {"lines": lines, "bytes": bytes},
+        "undecided": verified.undecided,
     })
 }
 
@@ -178,6 +179,13 @@ fn as_text(verified: &Verified, signed: bool) -> String {
         let OpenEnd { lines, bytes } = verified.open;
         text += &format!(
             "behind it {lines} lines and {bytes} bytes that no mark closes: a run writes them, or was cut short\n"
+        );
+    }
+    if let [first, ..] = verified.undecided[..] {
+        let number = verified.undecided.len();
+        text += &format!(
+            "of {number} transactions, the first of which ends with line {first}, it does not say what became of them: a run is \
+             in the middle of them, or others have gone on from there\n"
         );
     }
     text += match signed {

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 use tidegate_contract::{
-    Answer, AuditContent, AuditLog, Audited, CommitError, Cut, Parameters, SinkError, SinkPosition,
-    Structure,
+    Answer, AuditContent, AuditLog, Audited, CommitError, Cut, Mark, Parameters, SinkError,
+    SinkPosition, Structure, TaskId,
 };
 use tidegate_record::RecordView;
 
@@ -147,6 +147,7 @@ impl Audit {
         let Some(log) = &mut self.0 else {
             return Ok(());
         };
+        log.witnessed(cut.witness.take());
         cut.sinks.extend(log.flush().map_err(failed)?);
         Ok(())
     }
@@ -155,6 +156,18 @@ impl Audit {
     pub(crate) fn settled(&mut self, held: bool) -> Result<Option<SinkPosition>, CommitError> {
         match &mut self.0 {
             Some(log) => log.settled(held).map_err(failed),
+            None => Ok(None),
+        }
+    }
+
+    /// A task begins, and this stands beside its position. Returns what the commit log is told of it.
+    pub(crate) fn begun(
+        &mut self,
+        task: &TaskId,
+        mark: Option<&Mark>,
+    ) -> Result<Option<SinkPosition>, CommitError> {
+        match &mut self.0 {
+            Some(log) => log.begun(task, mark).map_err(failed),
             None => Ok(None),
         }
     }

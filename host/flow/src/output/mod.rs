@@ -239,6 +239,8 @@ fn name_of(topology: &Topology, id: RecordId, at: At) -> &str {
 impl Participants for Output {
     /// A record that a sink refuses now is a dead letter of the same cut.
     fn flush(&mut self, cut: &mut Cut) -> Result<(), CommitError> {
+        // First of all: no answer is on a disk before its line is.
+        self.audit.flush(cut)?;
         let topology = self.topology.clone();
         for (index, name) in topology.sinks.iter().enumerate() {
             flush(name, self.sinks[index].as_mut(), cut)?;
@@ -282,8 +284,7 @@ impl Participants for Output {
                 self.write_letter(&letter, traces.get(&record.id).copied())?;
             }
         }
-        flush(DEAD_LETTERS, self.dead.as_mut(), cut)?;
-        self.audit.flush(cut)
+        flush(DEAD_LETTERS, self.dead.as_mut(), cut)
     }
 }
 

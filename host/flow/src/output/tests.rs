@@ -2,7 +2,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tidegate_contract::{
-    Answer, CallerId, Callers, CommitPoint, Listener, ModelError, SinkPosition, Terms,
+    Answer, AuditLog, Audited, CallerId, Callers, CommitPoint, Listener, ModelError, SinkPosition,
+    Terms,
 };
 use tidegate_record::{BatchBuilder, NewRecord, PublicRecord};
 use tidegate_telemetry::trace::{Sampler, Span, SpanQueue, Tracer};
@@ -309,4 +310,71 @@ fn a_refusal_at_the_flush_is_a_failure_in_the_trace_of_the_record() {
         named("send out", None),
     ];
     assert_eq!(told(&queue), expected);
+}
+
+/// An audit whose disk is full.
+struct FullAudit;
+
+impl AuditLog for FullAudit {
+    fn write(&mut self, _: &Audited<'_>) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn pending(&self) -> usize {
+        1
+    }
+    fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        Err(SinkError::Write {
+            place: "audit.jsonl".into(),
+            why: "no space left".into(),
+        })
+    }
+    fn settled(&mut self, _: bool) -> Result<Option<SinkPosition>, SinkError> {
+        Ok(None)
+    }
+    fn logged(&mut self) {}
+    fn discard(&mut self) {}
+    fn position(&self) -> Option<SinkPosition> {
+        None
+    }
+    fn end(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        Ok(None)
+    }
+    fn sibling(&self) -> Box<dyn AuditLog> {
+        Box::new(FullAudit)
+    }
+}
+
+/// Holds something, and must not be asked for it.
+struct Held;
+
+impl Sink for Held {
+    fn write(&mut self, _: PublicRecord<'_>) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn write_dead(&mut self, _: &DeadLetter<'_>) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn pending(&self) -> usize {
+        1
+    }
+    fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        panic!("an answer is written whose line is not")
+    }
+    fn discard(&mut self) {}
+    fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_of_a_cut_is_written_whose_lines_of_the_audit_are_not() {
+    let (topology, meters) = topology();
+    let sinks: Vec<Box<dyn Sink>> = (topology.sinks.iter())
+        .map(|_| Box::new(Held) as Box<dyn Sink>)
+        .collect();
+    let mut output = Output::new(topology, sinks, Box::new(Held), Arc::new(meters));
+    output.audit = Audit::new(Some(Box::new(FullAudit)));
+    let failed = output.flush(&mut Cut::default());
+    let why = failed.unwrap_err().to_string();
+    assert!(why.contains("audit.jsonl"), "{why}");
 }

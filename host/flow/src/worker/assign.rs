@@ -114,7 +114,11 @@ impl Worker {
                 assignment,
                 mut ended,
             } = arrived;
+            let mark = assignment.mark(image.mark.as_ref());
             let (begin, stale, restored) = self.decide(source, &assignment, &keeper, image)?;
+            if let Some(mark) = mark {
+                self.audit_begun(&assignment.task, mark.as_ref())?;
+            }
             let kept = assignment.kept.as_ref().map(|kept| kept.position);
             let port = &mut self.sources[source];
             let mut ready = Ok(());

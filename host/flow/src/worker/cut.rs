@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    CommitError, CommitPoint, Cut, Done, LARGEST_MARK, MoveState, Moved, Participants, Partition,
-    RefusedRecord, Settled, SourceError, Store, TaskId,
+    CommitError, CommitPoint, Cut, Done, LARGEST_MARK, Mark, MoveState, Moved, Participants,
+    Partition, RefusedRecord, Settled, SourceError, Store, TaskId,
 };
 use tidegate_telemetry::events::{CutAborted, CutCommitted};
 
@@ -231,6 +231,19 @@ impl Worker {
         let audit = &mut self.output.audit;
         let ledger = &self.shared.ledger;
         ledger.write_files(|| Ok(audit.settled(held)?.into_iter().collect()))?;
+        audit.logged();
+        Ok(())
+    }
+
+    /// The audit says what became of cuts of a life before this one, as far as what stands beside a task tells it.
+    pub(super) fn audit_begun(
+        &mut self,
+        task: &TaskId,
+        mark: Option<&Mark>,
+    ) -> Result<(), FlowError> {
+        let audit = &mut self.output.audit;
+        let ledger = &self.shared.ledger;
+        ledger.write_files(|| Ok(audit.begun(task, mark)?.into_iter().collect()))?;
         audit.logged();
         Ok(())
     }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{
-    AppendFile, AuditDoor, AuditLog, Audited, EntryCipher, FileLayer, SinkError, SinkPosition,
+    self as contract, AppendFile, AuditDoor, AuditLog, Audited, CutWitness, EntryCipher, FileLayer,
+    SinkError, SinkPosition, TaskId,
 };
 
 use super::chain::AuditHead;
@@ -43,6 +44,8 @@ pub struct AuditFile {
     bytes: usize,
     /// The mark of the last flush, if its cut is not decided.
     undecided: Option<u64>,
+    /// By what it is known later what became of the cut that is flushed next.
+    witness: Option<CutWitness>,
     /// Where the chain ended after the last flush.
     flushed: AuditHead,
     /// Whether what comes in at the door goes out with the cuts of this worker.
@@ -64,6 +67,8 @@ pub(super) struct Open {
     logged: AuditHead,
     /// A write failed: what of it is on the disk is not known.
     failed: bool,
+    /// Cuts of former runs of which the chain does not say what became of them, by the numbers of their marks.
+    undecided: Vec<(u64, CutWitness)>,
 }
 
 impl Open {
@@ -72,6 +77,7 @@ impl Open {
         number: u64,
         length: u64,
         head: AuditHead,
+        undecided: Vec<(u64, CutWitness)>,
     ) -> Open {
         Open {
             file,
@@ -80,6 +86,7 @@ impl Open {
             logged: head.clone(),
             head,
             failed: false,
+            undecided,
         }
     }
 
@@ -111,6 +118,7 @@ impl AuditFile {
             told: Vec::new(),
             bytes: 0,
             undecided: None,
+            witness: None,
             flushed: open.head.clone(),
             keeps_door: true,
             door: Arc::new(Door::new(Arc::clone(&cipher), limits.content)),
@@ -130,6 +138,7 @@ impl AuditFile {
             told: Vec::new(),
             bytes: 0,
             undecided: None,
+            witness: None,
             flushed: self.head(),
             keeps_door: false,
             door: Arc::clone(&self.door),
@@ -274,6 +283,14 @@ impl AuditFile {
     }
 }
 
+/// What became of the cut whose lines end with the mark of this number.
+fn end_of(of: u64, held: bool) -> Mark<'static> {
+    match held {
+        true => Mark::Held(of),
+        false => Mark::TakenBack(of),
+    }
+}
+
 /// Milliseconds since the Unix epoch.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -315,6 +332,7 @@ impl AuditLog for AuditFile {
         let mut parts: Vec<Part<'_>> = self.take_told(at_door).into_iter().collect();
         let pending = std::mem::take(&mut self.pending);
         let undecided = !pending.is_empty() && self.limits.decided_elsewhere;
+        let witness = self.witness.take();
         match (&mut parts[..], pending.is_empty()) {
             (_, true) => {}
             // One cut has them all.
@@ -322,7 +340,7 @@ impl AuditLog for AuditFile {
             (_, false) => parts.push((
                 pending,
                 match undecided {
-                    true => Mark::Open,
+                    true => Mark::Open(witness),
                     false => Mark::Cut,
                 },
             )),
@@ -336,15 +354,39 @@ impl AuditLog for AuditFile {
         Ok(Some(place))
     }
 
+    fn witnessed(&mut self, witness: Option<CutWitness>) {
+        self.witness = witness;
+    }
+
+    fn begun(
+        &mut self,
+        task: &TaskId,
+        mark: Option<&contract::Mark>,
+    ) -> Result<Option<SinkPosition>, SinkError> {
+        let mut parts: Vec<Part<'_>> = Vec::new();
+        // Of those that it does not tell, nothing will ever tell.
+        self.lock().undecided.retain(|(of, witness)| {
+            if witness.task != *task {
+                return true;
+            }
+            parts.extend(
+                witness
+                    .says(mark)
+                    .map(|held| (Vec::new(), end_of(*of, held))),
+            );
+            false
+        });
+        match parts.is_empty() {
+            true => Ok(None),
+            false => self.chain(parts).map(Some),
+        }
+    }
+
     fn settled(&mut self, held: bool) -> Result<Option<SinkPosition>, SinkError> {
         let Some(of) = self.undecided.take() else {
             return Ok(None);
         };
-        let mark = match held {
-            true => Mark::Held(of),
-            false => Mark::TakenBack(of),
-        };
-        self.chain(vec![(Vec::new(), mark)]).map(Some)
+        self.chain(vec![(Vec::new(), end_of(of, held))]).map(Some)
     }
 
     fn logged(&mut self) {

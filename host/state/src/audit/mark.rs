@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use tidegate_contract::EntryCipher;
+use tidegate_contract::{CutWitness, EntryCipher};
 
 use super::chain::{AuditHead, body};
 
@@ -27,8 +27,8 @@ pub(super) enum Mark<'a> {
     Gap { from: u64, to: u64 },
     /// Lines end here that hold.
     Cut,
-    /// Lines end here of a cut that is decided elsewhere.
-    Open,
+    /// Lines end here of a cut that is decided elsewhere, and by this it is known later what became of it.
+    Open(Option<CutWitness>),
     /// The cut whose lines end with the mark of this number holds.
     Held(u64),
     /// It came to nothing.
@@ -47,7 +47,7 @@ impl Mark<'_> {
             } => json!({"mark": "begin", "pipeline": pipeline, "digest": digest, "cut": cut}),
             Mark::Gap { from, to } => json!({"mark": "gap", "from_cut": from, "to_cut": to}),
             Mark::Cut => json!({"mark": "cut"}),
-            Mark::Open => json!({"mark": "open"}),
+            Mark::Open(witness) => json!({"mark": "open", "witness": witness}),
             Mark::Held(of) => json!({"mark": "held", "of": of}),
             Mark::TakenBack(of) => json!({"mark": "taken back", "of": of}),
             Mark::End => json!({"mark": "end"}),

@@ -1,17 +1,24 @@
 //! Where an audit goes on: at what the last cut has, and at nothing else.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_contract::{AppendFile, EntryCipher, FileLayer, InUse, SinkError, SinkPosition};
+use serde_json::Value;
+use tidegate_contract::{
+    AppendFile, CutWitness, EntryCipher, FileLayer, InUse, SinkError, SinkPosition,
+};
 
 use super::chain::{AuditHead, BEFORE, NUMBER, link};
 use super::files::{gap, number_of, numbered};
 use super::log::{AuditFile, AuditLimits, NAME, Open};
+use super::mark::mark_of;
 
 /// The sink that the commit log knows while an audit has a gap; its length is the cut after which that began.
 const GAP: &str = "audit gap";
+/// What a line has that is a mark.
+const MARK: &[u8] = b",\"mark\":\"";
 
 impl AuditFile {
     /// Opens the log whose first file this is, and takes away what lies beyond the last cut. `known` are the positions
@@ -79,6 +86,13 @@ impl AuditFile {
             }
             _ => None,
         };
+        let mut undecided = Undecided::default();
+        if limits.decided_elsewhere && number > 1 {
+            let before = numbered(first, number - 1);
+            let bytes = layer.read(&before);
+            let bytes = bytes.map_err(|error| fail(&before, error.to_string()))?;
+            undecided.read(&bytes.unwrap_or_default());
+        }
         let head = match head {
             None => AuditHead::default(),
             Some((bytes, path)) => {
@@ -86,6 +100,9 @@ impl AuditFile {
                     0 => &bytes[..],
                     length => bytes.get(..length as usize).unwrap_or_default(),
                 };
+                if limits.decided_elsewhere && length > 0 {
+                    undecided.read(bytes);
+                }
                 head_of(bytes).ok_or_else(|| {
                     let why = "its last line is altered: see tidegate audit verify";
                     fail(&path, why.into())
@@ -127,7 +144,8 @@ impl AuditFile {
             let truncated = begun.truncate(0);
             truncated.map_err(|error| fail(&next, error.to_string()))?;
         }
-        let open = Open::new(file, number, length, head);
+        let undecided = undecided.0.into_iter().collect();
+        let open = Open::new(file, number, length, head, undecided);
         Ok(AuditFile::new(first, layer, cipher, limits, open))
     }
 
@@ -200,6 +218,36 @@ fn begins_after(bytes: &[u8], lines: u64) -> bool {
 fn after<'b>(bytes: &'b [u8], text: &str) -> Option<&'b [u8]> {
     let both = bytes.len().min(text.len());
     (bytes[..both] == text.as_bytes()[..both]).then(|| &bytes[both..])
+}
+
+/// Cuts of which the chain does not say what became of them, by the numbers of their marks: those of the file that is
+/// written and of the one before it, which is more than a run leaves.
+#[derive(Default)]
+struct Undecided(BTreeMap<u64, CutWitness>);
+
+impl Undecided {
+    fn read(&mut self, bytes: &[u8]) {
+        for line in bytes.split(|byte| *byte == b'\n') {
+            let is_mark = line.windows(MARK.len()).any(|part| part == MARK);
+            let Some(Ok(line)) = is_mark.then(|| serde_json::from_slice::<Value>(line)) else {
+                continue;
+            };
+            let number = |name: &str| line.get(name).and_then(Value::as_u64);
+            match (mark_of(&line), number("number"), number("of")) {
+                (Some("open"), Some(number), _) => {
+                    let witness = line.get("witness").cloned().unwrap_or_default();
+                    if let Ok(Some(witness)) = serde_json::from_value::<Option<CutWitness>>(witness)
+                    {
+                        self.0.insert(number, witness);
+                    }
+                }
+                (Some("held" | "taken back"), _, Some(of)) => {
+                    self.0.remove(&of);
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// What the last line of a file says, if it is whole.

@@ -1,9 +1,11 @@
 //! Whether a chain is as it was written.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tidegate_contract::EntryCipher;
 
 use super::chain::{AuditHead, Bad, Link, link};
@@ -36,6 +38,8 @@ pub struct Verified {
     pub files: Vec<(PathBuf, AuditHead)>,
     /// What lies behind the last mark.
     pub open: OpenEnd,
+    /// Numbers of the marks that end cuts of which the chain does not say what became of them.
+    pub undecided: Vec<u64>,
 }
 
 /// What lies behind the last mark: a run is writing it, or was cut short, or somebody without the key wrote it.
@@ -100,6 +104,7 @@ pub fn verify(first: &Path, against: &Against<'_>) -> Result<Verified, AuditFlaw
         met: false,
         entries: 0,
         open: OpenEnd::default(),
+        undecided: BTreeSet::new(),
     };
     reading.closed = reading.chain.clone();
     reading.meets();
@@ -119,6 +124,7 @@ pub fn verify(first: &Path, against: &Against<'_>) -> Result<Verified, AuditFlaw
             entries: reading.entries,
             files: read,
             open: reading.open,
+            undecided: reading.undecided.into_iter().collect(),
         }),
     }
 }
@@ -130,6 +136,7 @@ struct Reading<'a> {
     met: bool,
     entries: u64,
     open: OpenEnd,
+    undecided: BTreeSet<u64>,
 }
 
 impl Reading<'_> {
@@ -180,7 +187,17 @@ impl Reading<'_> {
             lines: link.number,
             hash: link.hash,
         };
-        if mark_of(&link.line).is_some() {
+        if let Some(mark) = mark_of(&link.line) {
+            let of = link.line.get("of").and_then(Value::as_u64);
+            match (mark, of) {
+                ("open", _) => {
+                    self.undecided.insert(link.number);
+                }
+                ("held" | "taken back", Some(of)) => {
+                    self.undecided.remove(&of);
+                }
+                _ => {}
+            }
             let keys = self.against.keys;
             if !keys.is_empty() {
                 let key = key_of(&link.line, keys).map_err(|why| Wrong::Key(why.to_string()))?;

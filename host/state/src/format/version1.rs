@@ -64,6 +64,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Read, Damage> {
         });
         let cut = Cut {
             tasks: tasks.collect(),
+            witness: None,
             sinks: body.sinks,
             slots: body.slots,
             ended: body.ended,

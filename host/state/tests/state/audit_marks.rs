@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tidegate_contract::{AuditLog, Audited, DoorShut, EntryCipher, FileLayer, SinkPosition};
+use tidegate_contract::{
+    AuditLog, Audited, CutWitness, DoorShut, EntryCipher, FileLayer, Mark, SinkPosition, TaskId,
+};
 use tidegate_state::audit::{
     Against, AuditFile, AuditHead, AuditLimits, NotOpened, OpenEnd, opened, verify as verify_chain,
 };
@@ -246,6 +248,63 @@ fn runs_and_gaps_are_in_the_chain_and_what_comes_in_at_the_door_is_until_the_run
         (&all[6]["from_cut"], &all[6]["to_cut"]),
         (&9.into(), &20.into())
     );
+}
+
+#[test]
+fn what_became_of_cuts_of_a_run_that_was_cut_short_is_said_by_the_next_as_far_as_it_can_be_known() {
+    let (_place, path, layer) = place();
+    let limits = AuditLimits {
+        decided_elsewhere: true,
+        ..LIMITS
+    };
+    let task = |partition| TaskId {
+        source: "in".into(),
+        partition,
+    };
+    let mut known = Vec::new();
+    {
+        let mut log = open_in(&layer, &path, limits, &known);
+        for partition in 0..4 {
+            let mut worker = log.other();
+            worker.witnessed(Some(CutWitness {
+                task: task(partition),
+                life: "former".into(),
+                cut: 7,
+                before: String::new(),
+            }));
+            write(&mut worker, u64::from(partition));
+            known.extend(worker.flush().unwrap());
+            log = worker;
+        }
+    }
+    let undecided = || verify(&path, None).unwrap().undecided;
+    assert_eq!(undecided(), [2, 4, 6, 8]);
+    let mark = |life: &str, cut| Mark {
+        life: life.into(),
+        cut,
+        ..Mark::default()
+    };
+    {
+        let mut log = open_in(&layer, &path, limits, &known);
+        assert_eq!(log.begun(&task(9), None).unwrap(), None);
+        // One that holds, one that never came to be, and one behind which somebody else has gone on.
+        known.extend(log.begun(&task(0), Some(&mark("former", 7))).unwrap());
+        known.extend(log.begun(&task(1), None).unwrap());
+        assert_eq!(log.begun(&task(2), Some(&mark("other", 9))).unwrap(), None);
+    }
+    assert_eq!(undecided(), [6, 8]);
+    // What a run does not come to, the one behind it does.
+    let mut log = open_in(&layer, &path, limits, &known);
+    log.begun(&task(3), Some(&mark("former", 6)))
+        .unwrap()
+        .unwrap();
+    assert_eq!(log.begun(&task(0), Some(&mark("former", 7))).unwrap(), None);
+    let said = parsed(&path).split_off(8);
+    let said: Vec<_> = (said.iter())
+        .map(|line| (line["mark"].as_str().unwrap(), line["of"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(said, [("held", 2), ("taken back", 4), ("taken back", 8)]);
+    assert_eq!(undecided(), [6]);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use rdkafka::TopicPartitionList;
 use rdkafka::config::ClientConfig;
 use rdkafka::topic_partition_list::Offset;
 use tidegate_contract::{
-    Assignment, CommitError, Committer, Cut, EntryCipher, Keeper, LARGEST_MARK, Mark, Participants,
-    Settled, Sink, SinkError, Store, TaskCut, TaskId, TaskImage,
+    Assignment, CommitError, Committer, Cut, CutWitness, EntryCipher, Keeper, LARGEST_MARK, Mark,
+    Participants, Settled, Sink, SinkError, Store, TaskCut, TaskId, TaskImage,
 };
 use tracing::{info, warn};
 
@@ -70,6 +70,8 @@ pub struct KafkaCommitter {
     pub(super) cipher: Arc<dyn EntryCipher>,
     /// Tells this life's cuts from all others.
     life: String,
+    /// Whose cut stood beside the position of each task when it began here.
+    came_with: BTreeMap<TaskId, String>,
     outbox: Arc<Outbox>,
     pub(super) changelogs: Vec<Changelog>,
     /// Most bytes of a batch, by what the topics tell.
@@ -163,6 +165,7 @@ impl KafkaCommitter {
             options,
             cipher,
             life: format!("{:016x}", RandomState::new().build_hasher().finish()),
+            came_with: BTreeMap::new(),
             outbox,
             changelogs,
             largest_batch,
@@ -436,6 +439,22 @@ impl KafkaCommitter {
         }
     }
 
+    /// By what it is known later what became of a cut: by one of its tasks.
+    fn witness(&self, number: u64, cut: &Cut) -> Option<CutWitness> {
+        let in_group = |(task, image): &(&TaskId, &Image)| {
+            let moved = cut.tasks.get(task).and_then(|cut| cut.position);
+            image.in_group && moved.or(image.position).is_some()
+        };
+        let kept = self.images.iter().find(in_group).map(|(task, _)| task);
+        let task = kept.or_else(|| cut.tasks.keys().next())?;
+        Some(CutWitness {
+            task: task.clone(),
+            life: self.life.clone(),
+            cut: number,
+            before: self.came_with.get(task).cloned().unwrap_or_default(),
+        })
+    }
+
     /// The offsets of all tasks that a group has, also of those with nothing to say: so every cut is fenced.
     fn offsets(
         &self,
@@ -605,6 +624,13 @@ impl Committer for KafkaCommitter {
         }
         // Whoever reads gives up in time by itself.
         while !self.have(tasks, LOOK)? {}
+        for one in tasks {
+            let image = self.images.get(&one.task);
+            let mark = one.mark(image.and_then(|image| image.mark.as_ref()));
+            let life = mark.flatten().map(|mark| mark.life);
+            self.came_with
+                .insert(one.task.clone(), life.unwrap_or_default());
+        }
         let image = |task: &Assignment| self.images.get(&task.task).map(Image::told);
         let images = tasks.iter().map(image);
         Ok(images.map(Option::unwrap_or_default).collect())
@@ -614,6 +640,7 @@ impl Committer for KafkaCommitter {
         if self.underway.is_some() || self.settled.is_some() {
             return Err(CommitError::AfterFailure);
         }
+        cut.witness = self.witness(self.number + 1, &cut);
         sinks.flush(&mut cut)?;
         let news = |(task, cut): (&TaskId, &TaskCut)| {
             let image = self.images.get(task);
@@ -650,6 +677,7 @@ impl Committer for KafkaCommitter {
     fn release(&mut self, tasks: &[TaskId]) {
         for task in tasks {
             self.images.remove(task);
+            self.came_with.remove(task);
             if let Some(loading) = &mut self.loading {
                 loading.gone(task);
             }

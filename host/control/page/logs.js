@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from './preact.js';
 import { count, line, moment, visible } from './format.js';
 import { Empty, Failure, Loading, typed } from './parts.js';
-import { askJson, store } from './store.js';
+import { askJson, seen, store } from './store.js';
 
 /** Lines that are kept here. */
 const KEPT = 2000;
@@ -33,6 +33,8 @@ function Follow({ slot, slots }) {
     let isGone = false;
     let timer;
     const look = async () => {
+      await seen();
+      if (isGone) return;
       try {
         const answer = await askJson(`v1/slots/${encodeURIComponent(slot)}/logs?after=${next.current}`);
         if (isGone) return;
@@ -80,7 +82,7 @@ function Follow({ slot, slots }) {
       : lines.length === 0 ? html`<${Empty} title="Nothing was said so far">
           What the operator logs, and what it writes to its output, is kept here: the last lines of the slot.<//>`
       : html`
-        ${missed > 0 && html`<p class="note">${count(missed)} lines came and went before they were looked at.</p>`}
+        ${missed > 0 && html`<p class="note">${count(missed)} lines are not shown: they were gone, or said too fast.</p>`}
         <div class="log" ref=${box} tabindex="0" role="log" aria-live="off" aria-label=${`Log of ${slot}`}>
           ${shown.map((one) => one.drawn)}
           ${shown.length === 0 && html`<p class="note">None of ${count(lines.length)} lines matches.</p>`}

@@ -108,7 +108,8 @@ pub struct LogReport {
     pub lines: Vec<LogLine>,
     /// What `after` is to be for what comes next.
     pub next: u64,
-    /// How many that were asked for are gone: of a slot the last thousand lines are kept, 256 KiB of them at most.
+    /// How many that were asked for are not among them: of a slot the last thousand lines are kept, 256 KiB of them at most,
+    /// and of more than a hundred in a second none.
     pub missed: u64,
 }
 

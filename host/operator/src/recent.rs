@@ -30,7 +30,7 @@ pub struct LogLines {
     pub lines: Vec<LogLine>,
     /// The number that the next line will have.
     pub next: u64,
-    /// How many that were asked for are gone.
+    /// How many that were asked for are not among them: they are gone, or were never kept, since too many were said at once.
     pub missed: u64,
 }
 
@@ -60,14 +60,20 @@ impl Recent {
         }
     }
 
+    /// A line that is not kept has its number all the same: whoever reads on knows that there was one.
+    pub(crate) fn pass(&mut self) {
+        self.next += 1;
+    }
+
     /// Those of this number and later.
     pub(crate) fn from(&self, number: u64) -> LogLines {
-        let first = self.next - self.lines.len() as u64;
-        let skip = usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
+        let skip = self.lines.partition_point(|line| line.number < number);
+        let lines: Vec<LogLine> = self.lines.iter().skip(skip).cloned().collect();
+        let asked = self.next.saturating_sub(number);
         LogLines {
-            lines: self.lines.iter().skip(skip).cloned().collect(),
             next: self.next,
-            missed: first.saturating_sub(number),
+            missed: asked.saturating_sub(lines.len() as u64),
+            lines,
         }
     }
 }
@@ -93,6 +99,17 @@ mod tests {
         for _ in 0..200 {
             recent.add(Level::Error, &"x".repeat(4096));
         }
+        // Those that were too many leave a gap where they were said.
+        let next = recent.from(0).next;
+        recent.pass();
+        recent.pass();
+        assert_eq!(
+            (recent.from(next).missed, recent.from(next).next),
+            (2, next + 2)
+        );
+        recent.add(Level::Error, &"x".repeat(4096));
+        let behind = recent.from(next);
+        assert_eq!((behind.lines[0].number, behind.missed), (next + 2, 2));
         let long = recent.from(0);
         assert_eq!(long.lines.len(), BYTES / 4096);
         assert_eq!(long.missed, long.next - long.lines.len() as u64);

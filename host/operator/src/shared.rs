@@ -110,6 +110,7 @@ impl Shared {
             if window.lines == LINES_PER_SECOND {
                 window.suppressed += 1;
                 self.suppressed.fetch_add(1, Ordering::Relaxed);
+                lock(&self.recent).pass();
                 return;
             }
             window.lines += 1;

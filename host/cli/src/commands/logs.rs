@@ -81,14 +81,22 @@ fn is_away(client: &Client, error: &ClientError) -> bool {
 
 fn text(log: &LogReport, after: u64) -> String {
     let mut text = String::new();
+    let gap = |from: u64, to: u64| match to.saturating_sub(from) {
+        0 => String::new(),
+        1 => "(1 line is not shown: it was gone, or said too fast)\n".to_owned(),
+        lines => format!("({lines} lines are not shown: they were gone, or said too fast)\n"),
+    };
     // What had gone before anybody looked is no surprise.
-    if log.missed > 0 && after > 0 {
-        text += &format!("({} lines came and went in between)\n", log.missed);
-    }
+    let mut next = match (after, log.lines.first()) {
+        (0, Some(first)) => first.number,
+        _ => after,
+    };
     for line in &log.lines {
+        text += &gap(next, line.number);
         text += &format!("{} {:5} {}\n", clock(line.at), line.level, line.text);
+        next = line.number + 1;
     }
-    text
+    text + &gap(next, log.next)
 }
 
 /// The time of day in UTC, of milliseconds since 1970.
@@ -120,5 +128,21 @@ mod tests {
         };
         assert_eq!(text(&log, 0), "01:02:03.045Z warn  late\n");
         assert!(text(&log, 4).starts_with("(3 lines"));
+        // Those that came too fast behind it are said at once, and not again.
+        let fast = LogReport { next: 108, ..log };
+        assert!(
+            text(&fast, 0)
+                .ends_with(" late\n(100 lines are not shown: they were gone, or said too fast)\n")
+        );
+        assert_eq!(
+            text(
+                &LogReport {
+                    lines: Vec::new(),
+                    ..fast
+                },
+                108
+            ),
+            ""
+        );
     }
 }

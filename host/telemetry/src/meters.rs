@@ -330,8 +330,9 @@ impl Meters {
         self.cuts.add(1);
         self.cut_seconds.observe(time);
         let now = microseconds_now() / 1000;
+        // Also where it is less: a clock that was ahead once is set right again.
         self.last_cut
-            .fetch_max(u64::try_from(now).unwrap_or(0), Ordering::Relaxed);
+            .store(u64::try_from(now).unwrap_or(0), Ordering::Relaxed);
     }
 
     fn settled(&self) -> MutexGuard<'_, Vec<Settled>> {

@@ -88,7 +88,7 @@ function Ask({ status }) {
     run(async (aborter) => {
       const body = { model: chosen, prompt, raw, max_tokens: Number(tokens), temperature: Number(heat), seed: Number(seed) };
       if (system && !raw) body.system = system;
-      const response = await postJson('v1/playground/model', body, { signal: aborter.signal });
+      const response = await postJson('v1/playground/model', body, { signal: aborter.signal, patience: PATIENCE });
       let end = null;
       for await (const [name, data] of events(response.body.getReader(), aborter, PATIENCE)) {
         if (name === 'text') {
@@ -181,7 +181,7 @@ function Try({ status }) {
     run(async (aborter) => {
       const body = { source: chosen, value, headers: headersOf(headers), ask };
       if (key) body.key = key;
-      setTried(await (await postJson('v1/playground/record', body, { signal: aborter.signal })).json());
+      setTried(await (await postJson('v1/playground/record', body, { signal: aborter.signal, patience: PATIENCE })).json());
     });
   };
   return html`<div class="grid">

@@ -6,6 +6,8 @@ const BASE = new URL('../', import.meta.url);
 const KEPT = 120;
 /** Over so many seconds a rate is taken. */
 const WINDOW = 4;
+/** A host that says nothing for so long is away, milliseconds. */
+const SILENCE = 10_000;
 /** Between two tries to reach the host, milliseconds. */
 const PATIENCE = [500, 1000, 2000, 4000, 5000];
 
@@ -77,8 +79,29 @@ export function signOut(why = '') {
 const OTHER_TOKEN = 'The host does not know this token. It has a new one after each start: '
   + 'ask for the link again with tidegate page.';
 
-/** Asks the admin API. What it refuses is an Error with its words. */
-export async function ask(path, options = {}) {
+/** What takes the host longest, and a little: milliseconds. */
+const LATEST = 75_000;
+
+/** Does something that is given up when it takes too long, or when its own signal says so. */
+async function within(patience, own, work) {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), patience);
+  try {
+    return await work(own ? AbortSignal.any([own, late.signal]) : late.signal);
+  } catch (error) {
+    if (late.signal.aborted) throw new Error(`The host has not answered within ${patience / 1000} seconds.`);
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Asks the admin API. What it refuses is an Error with its words; so is one that does not begin to answer in time. */
+export function ask(path, { patience = LATEST, signal = null, ...options } = {}) {
+  return within(patience, signal, (either) => asked(path, { ...options, signal: either }));
+}
+
+async function asked(path, options) {
   const token = sessionStorage.getItem(TOKEN) || '';
   let answer;
   try {
@@ -106,8 +129,9 @@ export async function ask(path, options = {}) {
   throw new Error(words || `The host answered ${answer.status}.`);
 }
 
-export async function askJson(path, options) {
-  return (await ask(path, options)).json();
+/** The same with the whole answer. */
+export function askJson(path, { patience = LATEST, signal = null, ...options } = {}) {
+  return within(patience, signal, async (either) => (await ask(path, { ...options, patience, signal: either })).json());
 }
 
 export function postJson(path, body, options) {
@@ -121,6 +145,21 @@ export function postJson(path, body, options) {
 
 let current = 0;
 let aborter = null;
+/** The stream was let go of because nobody looks. */
+let rests = false;
+
+document.addEventListener('visibilitychange', () => {
+  if (!document.hidden || !aborter) return;
+  rests = true;
+  aborter.abort();
+});
+
+/** Waits until somebody looks. */
+export async function seen() {
+  while (document.hidden) {
+    await new Promise((done) => document.addEventListener('visibilitychange', done, { once: true }));
+  }
+}
 
 /** Follows the host from now on, for as long as somebody is signed in. */
 export async function follow() {
@@ -132,9 +171,13 @@ export async function follow() {
   store.link = store.status ? 'lost' : 'connecting';
   changed();
   while (mine === current) {
+    // A tab that nobody sees costs the host no place, and the browser no connection.
+    await seen();
+    if (mine !== current) return;
     aborter = new AbortController();
+    rests = false;
     let again = false;
-    const giveUp = { signal: aborter.signal };
+    const giveUp = { signal: aborter.signal, patience: SILENCE };
     try {
       const answer = await ask('v1/live', giveUp);
       for await (const [event, data] of events(answer.body.getReader(), aborter)) {
@@ -148,6 +191,7 @@ export async function follow() {
       throw new Error('The host has ended the connection.');
     } catch (error) {
       if (mine !== current) return;
+      if (rests) continue;
       if (store.link === 'live' || !store.lostAt) store.lostAt = Date.now();
       store.link = store.status ? 'lost' : 'connecting';
       store.lostWhy = error.name === 'AbortError' ? 'Nothing has come for ten seconds.' : error.message;
@@ -171,7 +215,7 @@ export function tryNow() {
 }
 
 /** Server-sent events. A host that says nothing for so long is away. */
-export async function* events(reader, aborted, patience = 10_000) {
+export async function* events(reader, aborted, patience = SILENCE) {
   const decoder = new TextDecoder();
   let text = '';
   for (;;) {

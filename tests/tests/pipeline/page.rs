@@ -277,6 +277,33 @@ fn a_swap_an_open_breaker_a_lost_connection_and_a_restart_are_seen() {
         !shown.as_str().unwrap().contains("A breaker is open")
     });
 
+    // A tab that nobody sees lets go of its stream, and takes it up again when somebody looks.
+    let streams = "performance.getEntriesByType('resource').filter(one => one.name.endsWith('/v1/live')).length";
+    let looks = |browser: &mut Browser, hidden: bool| {
+        browser.run(&format!(
+            "Object.defineProperty(document, 'hidden', {{ configurable: true, get: () => {hidden} }});\
+             document.dispatchEvent(new Event('visibilitychange'))"
+        ));
+    };
+    assert_eq!(browser.run(streams), 0, "it is still read");
+    looks(&mut browser, true);
+    until("the stream is let go of", PATIENCE, || {
+        browser.run(streams) == 1
+    });
+    paged.append("{\"k\":\"a\",\"text\":\"unseen\"}\n");
+    until("it goes through", PATIENCE, || {
+        let written = paged.workspace.read("out.jsonl");
+        String::from_utf8_lossy(&written).contains("unseen")
+    });
+    let shown = browser.run("document.body.innerText");
+    assert!(!shown.as_str().unwrap().contains("connection is lost"));
+    assert_eq!(browser.run(streams), 1, "no other was begun");
+    looks(&mut browser, false);
+    let stands = "fetch('/').then(() => document.querySelector('.link').innerText)";
+    until("it is live again", PATIENCE, || {
+        browser.run(stands) == "live"
+    });
+
     // A host that says nothing is one that is lost, until it says something.
     paged.running.signal("STOP");
     browser.sees("The connection is lost");

@@ -271,3 +271,42 @@ path = "out.jsonl"
     }
     running.kill();
 }
+
+#[test]
+fn a_host_whose_cuts_do_not_come_to_an_end_is_live_and_says_so() {
+    let workspace = Workspace::new(
+        r#"
+[pipeline]
+name = "stuck"
+state = "state"
+cut-interval = "20ms"
+[source.lines]
+type = "file"
+paths = ["in.txt"]
+format = "raw"
+[sink.out]
+type = "stdout"
+format = "raw"
+"#,
+    );
+    // More than a pipe takes that nobody reads.
+    workspace.write("in.txt", "a line that nobody reads\n".repeat(40_000));
+    let mut command = workspace.command(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
+    command.stdout(std::process::Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let mut output = running.stdout.take().unwrap();
+    let killed_in_the_end = tidegate_tests::Running::of(running);
+    let mut why = String::new();
+    until("it is not ready", PATIENCE, || {
+        (_, why) = health(&workspace, &["--ready"]);
+        why.contains("no cut of worker 0 has held for")
+    });
+    assert_eq!(health(&workspace, &[]), (Some(0), "ok\n".into()), "{why}");
+    // Somebody reads: the cut holds, and it is well again.
+    let reader = std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    until("it is ready again", PATIENCE, || {
+        health(&workspace, &["--ready"]).0 == Some(0)
+    });
+    drop(killed_in_the_end);
+    reader.join().unwrap().unwrap();
+}

@@ -52,6 +52,28 @@ fn a_reply_that_panics_harms_only_its_request() {
 }
 
 #[test]
+fn an_engine_that_hangs_in_a_step_says_for_how_long_until_it_goes_on() {
+    // Longer than one that has nothing to do sleeps.
+    const HANGS: Duration = Duration::from_secs(3);
+    let (_engine, model, control) = free(shape(3, 8, 64), ModelOptions::default());
+    let until = |what: &dyn Fn() -> bool| {
+        let end = std::time::Instant::now() + LIMIT;
+        while !what() {
+            assert!(std::time::Instant::now() < end, "{:?}", model.silent());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    control.hold();
+    let pending = ask("hangs", 4).of(&model);
+    control.entered();
+    until(&|| model.silent() > HANGS);
+    assert!(!pending.has_ended());
+    control.run_free();
+    assert_eq!(pending.choice().tokens, alone(&ask("hangs", 4), 64).0);
+    until(&|| model.silent() < HANGS);
+}
+
+#[test]
 fn after_each_kind_of_fatal_fault_the_model_is_loaded_again_and_answers_go_on() {
     let faults = [
         lost(),

@@ -232,4 +232,58 @@ mod tests {
         assert_ne!(style(Look::Bad, false), style(Look::Plain, false));
         assert_ne!(style(Look::Bad, true), style(Look::Warn, true));
     }
+
+    /// Says that this process is one that is to panic: see the test below.
+    const PANICS: &str = "TIDEGATE_TEST_PANICS";
+
+    #[test]
+    fn a_panic_gives_the_terminal_back() {
+        if std::env::var_os(PANICS).is_some() {
+            let mut screen = Screen::open(false).unwrap();
+            screen.write("drawn").unwrap();
+            panic!("on the way");
+        }
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let open = || {
+            let mut options = std::fs::File::options();
+            options.read(true).write(true);
+            options.open(name.to_str().unwrap()).unwrap()
+        };
+        // Held open: without anybody there it would begin anew.
+        let other_end = open();
+        let modes = || {
+            let now = tcgetattr(&other_end).unwrap();
+            (now.local_modes, now.input_modes, now.output_modes)
+        };
+        let before = modes();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["a_panic_gives_the_terminal_back", "--nocapture"])
+            .env(PANICS, "1")
+            .stdin(open())
+            .stdout(open())
+            .stderr(open())
+            .spawn()
+            .unwrap();
+        // It is read until what the panic says is there: the terminal is given back before.
+        let mut said = String::new();
+        let mut bytes = [0; 4096];
+        while !said.contains("on the way") {
+            let length = rustix::io::read(&terminal, &mut bytes).unwrap();
+            assert!(length > 0, "{said}");
+            said += &String::from_utf8_lossy(&bytes[..length]);
+        }
+        let places = [TAKE, "drawn", GIVE_BACK, "on the way"].map(|part| said.find(part));
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{said:?}"
+        );
+        assert_eq!(modes(), before);
+        // Whatever else it says is nobody's, and must not hold it up.
+        drop(terminal);
+        assert!(!child.wait().unwrap().success());
+    }
 }

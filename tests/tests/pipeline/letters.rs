@@ -59,14 +59,14 @@ fn input(records: u64) -> String {
     text
 }
 
-fn json_lines(bytes: &[u8]) -> Vec<Value> {
+pub(crate) fn json_lines(bytes: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(bytes).unwrap();
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
-fn letters(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
+pub(crate) fn letters(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
     let mut all = vec!["dead-letters"];
     all.extend_from_slice(arguments);
     all.extend(["--pipeline", "pipeline.toml", "--json"]);
@@ -76,13 +76,13 @@ fn letters(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
     json_lines(&output.stdout)
 }
 
-fn list(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
+pub(crate) fn list(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
     let mut all = vec!["list", "--limit", "1000000"];
     all.extend_from_slice(arguments);
     letters(workspace, &all)
 }
 
-fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+pub(crate) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name]
         .as_str()
         .unwrap_or_else(|| panic!("{name} of {value}"))

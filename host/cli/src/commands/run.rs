@@ -296,7 +296,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         account_since: state.created(),
         live,
         playground: Playground::new(pipeline.clone(), served, run.controls()),
-        letters: wire::letters::open(&pipeline, committed, again),
+        letters: wire::letters::open(
+            &pipeline,
+            committed,
+            again,
+            Some(wire::letters::seal(&state)),
+        ),
         audit,
         silent_at_most: silent_at_most(&pipeline),
         stopped: Mutex::new(None),

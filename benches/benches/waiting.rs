@@ -264,6 +264,7 @@ impl Waits {
             drain: Duration::ZERO,
         };
         let parts = WorkerParts {
+            seal: None,
             audit: None,
             sources: vec![Box::new(Endless {
                 next: 0,

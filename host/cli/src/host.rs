@@ -11,8 +11,8 @@ use tidegate_control::{
     AuditReport, DeployRefused, DeployReport, DeployRequest, GatewayReport, HealthReport, Hearer,
     Host, LetterPage, LetterQuery, LetterReport, LettersRefused, LogReport, ModelAnswer,
     ModelQuestion, ModelRefused, ModelReport, OpenBreaker, Percentiles, PlaygroundRefused,
-    RecordCounts, RunState, SentLetters, ShedReport, SlotReport, SlotTrouble, StatusReport,
-    TriedRecord, TryRecord,
+    RecordCounts, RunState, SendLetters, SentLetters, ShedReport, SlotReport, SlotTrouble,
+    StatusReport, TriedRecord, TryRecord,
 };
 use tidegate_flow::Controls;
 use tidegate_operator::{Change, ComponentSlot, digest};
@@ -317,8 +317,8 @@ impl Host for RunningHost {
         self.letters.one(id)
     }
 
-    fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
-        self.letters.send(ids)
+    fn send_dead_letters(&self, letters: &SendLetters) -> Result<SentLetters, LettersRefused> {
+        self.letters.send(letters)
     }
 
     fn log(&self, slot: &str, after: u64) -> Option<LogReport> {

@@ -10,8 +10,8 @@ use tidegate_control::config::Pipeline;
 use tidegate_control::{
     CutsReport, DeployRefused, DeployReport, DeployRequest, Graph, HealthReport, Hearer, Host,
     LetterPage, LetterQuery, LetterReport, LettersRefused, LogReport, ModelAnswer, ModelQuestion,
-    ModelRefused, ModelReport, Percentiles, PlaygroundRefused, RecordCounts, RunState, SentLetters,
-    StatusReport, TriedRecord, TryRecord,
+    ModelRefused, ModelReport, Percentiles, PlaygroundRefused, RecordCounts, RunState, SendLetters,
+    SentLetters, StatusReport, TriedRecord, TryRecord,
 };
 use tidegate_flow::Counts;
 use tidegate_telemetry::metrics::Exposition;
@@ -236,7 +236,7 @@ impl Host for StartingHost {
         running.try_record(record, hearer)
     }
 
-    fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
-        self.ready()?.send_dead_letters(ids)
+    fn send_dead_letters(&self, letters: &SendLetters) -> Result<SentLetters, LettersRefused> {
+        self.ready()?.send_dead_letters(letters)
     }
 }

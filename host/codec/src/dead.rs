@@ -2,7 +2,7 @@
 
 use tidegate_contract::{DeadLetter, LetterHeader};
 
-use crate::text::{write_bytes_member, write_number, write_string};
+use crate::text::{write_base64, write_bytes_member, write_number, write_string};
 use crate::time::format_time;
 
 /// The header of a record that was sent again: the id of the letter it was sent from.
@@ -19,6 +19,8 @@ pub const SENT_FROM: &str = "tidegate-sent-from";
 ///
 /// `event_time` is of a record that has one; `headers` are not there if there are none, and null if they cannot be part of
 /// a letter: they have more than 64 KiB, or are no text. `sent_from` is the letter of which the record was sent again.
+/// Of a record that had private attributes `"private":2` says how many, and `"private_sealed":"..."` has them in base64,
+/// sealed by the key of the state, unless they could not be kept.
 /// A key or value that is not UTF-8 stands under `key_base64` or `value_base64`. The id ends in the emit index if the
 /// record is a piece of another one.
 pub fn encode_dead_letter(out: &mut Vec<u8>, letter: &DeadLetter<'_>) {
@@ -29,12 +31,8 @@ pub fn encode_dead_letter(out: &mut Vec<u8>, letter: &DeadLetter<'_>) {
 /// `"cut":{"key":70000,"value":2097152}`: what was cut, and how many bytes it had.
 pub fn encode_dead_letter_cut(out: &mut Vec<u8>, letter: &DeadLetter<'_>, cut: &[(&str, u64)]) {
     let id = letter.id;
-    let mut name = format!("{}/{}/{}", letter.source, id.partition, id.offset);
-    if id.emit != 0 {
-        name.push_str(&format!("/{}", id.emit));
-    }
     out.extend_from_slice(b"{\"id\":");
-    write_string(out, &name);
+    write_string(out, &letter.record());
     out.extend_from_slice(b",\"source\":");
     write_string(out, letter.source);
     out.extend_from_slice(b",\"partition\":");
@@ -92,6 +90,15 @@ fn write_rest(out: &mut Vec<u8>, letter: &DeadLetter<'_>) {
     }
     if !letter.pipeline.is_empty() {
         text("pipeline", letter.pipeline);
+    }
+    if letter.private > 0 {
+        out.extend_from_slice(b",\"private\":");
+        write_number(out, letter.private);
+    }
+    if let Some(sealed) = letter.private_sealed {
+        out.extend_from_slice(b",\"private_sealed\":\"");
+        write_base64(out, sealed);
+        out.push(b'"');
     }
     let Some(headers) = letter.headers else {
         out.extend_from_slice(b",\"headers\":null");

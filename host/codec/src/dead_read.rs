@@ -1,7 +1,7 @@
 //! A dead letter, read again from its JSON form.
 
 use serde_json::{Map, Value};
-use tidegate_contract::LetterForm;
+use tidegate_contract::{LetterForm, SealedFor};
 
 use crate::text::read_base64;
 use crate::time::parse_time;
@@ -43,10 +43,22 @@ pub struct StoredLetter {
     pub event_time: Option<i64>,
     /// Its headers; none where they could not be part of the letter.
     pub headers: Option<Vec<(String, Option<Vec<u8>>)>>,
+    /// How many private attributes its record had.
+    pub private: u64,
+    /// They, sealed for this letter; none if they were not kept.
+    pub private_sealed: Option<Vec<u8>>,
     /// The letter of which it was sent again.
     pub sent_from: Option<String>,
     /// What was cut to fit its message.
     pub cut: Vec<String>,
+}
+
+impl StoredLetter {
+    /// What its private attributes are sealed for.
+    pub fn sealed_name(&self) -> String {
+        let pipeline = self.pipeline.as_deref().unwrap_or_default();
+        SealedFor::letter_name(pipeline, &self.id, &self.stage, self.at.unwrap_or_default())
+    }
 }
 
 /// Reads a letter. None if these bytes are none.
@@ -81,6 +93,8 @@ pub fn decode_dead_letter(bytes: &[u8]) -> Option<StoredLetter> {
         component: text_of(&mut object, "component"),
         backtrace: text_of(&mut object, "backtrace"),
         sent_from: text_of(&mut object, "sent_from"),
+        private: number(&object, "private").unwrap_or_default(),
+        private_sealed: text_of(&mut object, "private_sealed").and_then(|text| read_base64(&text)),
         pipeline: text_of(&mut object, "pipeline"),
     })
 }

@@ -1,7 +1,7 @@
 //! Dead letters that are sent again: what the log of a source keeps of each, and the source that reads it.
 //!
-//! A letter is one batch of an ingest log, under the digest of its id: so it is kept once, whoever asks how often, and what
-//! the log has is the mark that it was sent. Nothing of it is ever let go of.
+//! A letter is one batch of an ingest log, under its record's death: so it is kept once, whoever asks how often and from which
+//! copy of it, and what the log has is the mark that it was sent. Nothing of it is ever let go of.
 
 use std::sync::{Arc, OnceLock};
 use std::thread::sleep;
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use tidegate_codec::{Decoder, DecoderOptions, Input, PREVIEW, SENT_FROM, StoredLetter};
 use tidegate_contract::{
     Assigned, IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord, LetterForm,
-    Partition, Rejected, Source, SourceError, SourceEvent,
+    LetterSeal, Partition, Rejected, SealedFor, Source, SourceError, SourceEvent,
 };
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
@@ -19,19 +19,63 @@ use crate::now_micros;
 
 /// Bytes of an id at the most.
 pub const MAX_LETTER_ID: usize = 1024;
-/// What stands before a record's own headers in the log: when it was sent, as what, and from which letter.
+/// What stands in the log before a record's own headers, of which the first is from which letter it was sent: when, as what,
+/// and, of one that has them, its private attributes with what they are sealed for.
 const AT: &str = "at";
 const FORM: &str = "form";
-const OWN: usize = 2;
+const SEALED_FOR: &str = "sealed-for";
+const SEALED: &str = "sealed";
+/// Why a record does not come again with what is private to it.
+const NOT_OPENED: &str = "its private attributes do not open: they are sealed with another key than TIDEGATE_STATE_KEY or the \
+                          state directory has now, or the letter was altered";
 /// What is in its one partition.
 const WHAT: &str = "letters that are sent again";
 
 /// The log of a source, once it has one: it is made for the first letter.
 pub type LetterLog = OnceLock<Arc<dyn IngestLog>>;
 
-/// By what a letter is known in the log.
-pub fn letter_key(id: &str) -> [u8; 32] {
-    Sha256::digest(id.as_bytes()).into()
+/// By what the death of a record is known, in how many letters ever it is written down. A record that is read again after a
+/// kill dies the same death; one that is sent again is another record. Key and event time tell it from a record of a topic
+/// that was made anew.
+pub fn letter_death(letter: &StoredLetter) -> [u8; 32] {
+    let time = letter.event_time.map(i64::to_le_bytes);
+    let text = |text: &'_ Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
+    let parts = [
+        text(&letter.pipeline),
+        Some(letter.id.as_bytes().to_vec()),
+        Some(letter.stage.as_bytes().to_vec()),
+        text(&letter.sent_from),
+        letter.key.clone(),
+        time.map(|time| time.to_vec()),
+    ];
+    let mut digest = Sha256::new();
+    for part in parts {
+        let length = part.as_ref().map_or(u64::MAX, |part| part.len() as u64);
+        digest.update(length.to_le_bytes());
+        digest.update(part.unwrap_or_default());
+    }
+    digest.finalize().into()
+}
+
+/// Why a letter cannot be sent again with the private attributes that its record had; none if it can, or had none. Without
+/// who opens them it is not known whether they open.
+pub fn unsealable(letter: &StoredLetter, seal: Option<&LetterSeal>) -> Option<&'static str> {
+    if letter.private == 0 {
+        return None;
+    }
+    let Some(sealed) = &letter.private_sealed else {
+        return Some("its record had private attributes, and they are not in the letter");
+    };
+    let name = letter.sealed_name();
+    let place = SealedFor {
+        letter: &name,
+        key: letter.key.as_deref(),
+        value: letter.value.as_deref(),
+    };
+    match seal {
+        Some(seal) if seal.open(&place, sealed).is_none() => Some(NOT_OPENED),
+        _ => None,
+    }
 }
 
 /// Why a letter cannot be sent again; none if it can.
@@ -60,9 +104,17 @@ pub fn unsendable(letter: &StoredLetter) -> Option<&'static str> {
     }
 }
 
+/// Private attributes, and the letter for which they are sealed.
+#[derive(Debug)]
+struct Sealed {
+    letter: String,
+    bytes: Vec<u8>,
+}
+
 /// A letter on its way again: a record as it was, or the input that it was.
 #[derive(Debug)]
 pub(crate) struct Again {
+    private: Option<Sealed>,
     form: LetterForm,
     key: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
@@ -73,10 +125,15 @@ pub(crate) struct Again {
 impl Again {
     /// The letter with this id.
     pub(crate) fn of(id: &str, letter: StoredLetter) -> Again {
+        let letter_name = letter.sealed_name();
         let mut headers = vec![(SENT_FROM.to_owned(), Some(id.as_bytes().to_vec()))];
         let own = letter.headers.unwrap_or_default().into_iter();
         headers.extend(own.filter(|(name, _)| name != SENT_FROM));
         Again {
+            private: letter.private_sealed.map(|bytes| Sealed {
+                letter: letter_name,
+                bytes,
+            }),
             form: letter.form.unwrap_or_default(),
             key: letter.key,
             value: letter.value,
@@ -87,13 +144,20 @@ impl Again {
 
     /// What a log has of it.
     fn logged(mut record: IngestRecord) -> Again {
-        let form = own(&record, 1, FORM).and_then(LetterForm::named);
+        let mut headers = record.headers.iter();
+        let first = headers.position(|(name, _)| name == SENT_FROM);
+        let headers = record
+            .headers
+            .split_off(first.unwrap_or(record.headers.len()));
+        let form = own(&record, FORM).and_then(LetterForm::named);
+        let letter = own(&record, SEALED_FOR).map(str::to_owned);
+        let mut sealed = record.headers.into_iter();
+        let sealed = sealed.find(|(name, _)| name == SEALED);
+        let private = letter.zip(sealed.and_then(|(_, value)| value));
         Again {
+            private: private.map(|(letter, bytes)| Sealed { letter, bytes }),
             form: form.unwrap_or_default(),
-            headers: record
-                .headers
-                .drain(OWN.min(record.headers.len())..)
-                .collect(),
+            headers,
             key: record.key,
             value: record.value,
             event_time: record.event_time,
@@ -104,6 +168,7 @@ impl Again {
     pub(crate) fn take(
         &self,
         decoder: &mut Decoder,
+        seal: &LetterSeal,
         id: RecordId,
         batch: &mut BatchBuilder,
     ) -> Result<(), String> {
@@ -125,13 +190,23 @@ impl Again {
                 .decode(&input, batch)
                 .map_err(|error| error.to_string());
         }
+        let private = match &self.private {
+            None => Vec::new(),
+            Some(Sealed { letter, bytes }) => seal
+                .open(&SealedFor { letter, key, value }, bytes)
+                .ok_or_else(|| NOT_OPENED.to_owned())?,
+        };
+        let attributes = private.iter();
+        let attributes: Vec<_> = attributes
+            .map(|(name, value)| (name.as_str(), value.as_deref()))
+            .collect();
         let new = NewRecord {
             id,
             event_time,
             key,
             value,
             headers: &headers,
-            attributes: &[],
+            attributes: &attributes,
         };
         batch.push(&new).map_err(|error| error.to_string())
     }
@@ -139,6 +214,7 @@ impl Again {
     /// As input that is no record, for this reason.
     pub(crate) fn rejected(self, offset: u64, reason: String) -> Rejected {
         Rejected {
+            private: u64::from(self.private.is_some()),
             offset,
             reason,
             length: self.value.as_ref().map_or(0, |value| value.len() as u64),
@@ -150,14 +226,18 @@ impl Again {
     }
 }
 
-/// What the log keeps of a letter. `bytes` are those it has where it lies: the same id with others is another letter.
-pub fn letter_batch(id: &str, letter: StoredLetter, bytes: &[u8], at: i64) -> IngestBatch {
-    let again = Again::of(id, letter);
+/// What the log keeps of a letter, of this death.
+pub fn letter_batch(id: &str, letter: StoredLetter, death: [u8; 32], at: i64) -> IngestBatch {
+    let mut again = Again::of(id, letter);
     let text = |text: &str| Some(text.as_bytes().to_vec());
     let mut headers = vec![
         (AT.to_owned(), text(&at.to_string())),
         (FORM.to_owned(), text(again.form.name())),
     ];
+    if let Some(Sealed { letter, bytes }) = again.private.take() {
+        headers.push((SEALED_FOR.to_owned(), text(&letter)));
+        headers.push((SEALED.to_owned(), Some(bytes)));
+    }
     headers.extend(again.headers);
     IngestBatch {
         records: vec![IngestRecord {
@@ -167,21 +247,26 @@ pub fn letter_batch(id: &str, letter: StoredLetter, bytes: &[u8], at: i64) -> In
             event_time: again.event_time,
         }],
         idempotency: Some(IdempotencyKey {
-            key: letter_key(id),
-            body: Sha256::digest(bytes).into(),
+            key: death,
+            // Each copy has a time of its own.
+            body: death,
         }),
     }
 }
 
 /// When a letter was sent again, microseconds since the Unix epoch.
 pub fn letter_sent(record: &IngestRecord) -> Option<i64> {
-    own(record, 0, AT)?.parse().ok()
+    own(record, AT)?.parse().ok()
 }
 
-fn own<'r>(record: &'r IngestRecord, index: usize, name: &str) -> Option<&'r str> {
-    let (found, value) = record.headers.get(index)?;
-    let value = value.as_deref().filter(|_| found == name)?;
-    std::str::from_utf8(value).ok()
+/// What the log notes of a record under a name.
+fn own<'r>(record: &'r IngestRecord, name: &str) -> Option<&'r str> {
+    let mut notes = record
+        .headers
+        .iter()
+        .take_while(|(found, _)| found != SENT_FROM);
+    let (_, value) = notes.find(|(found, _)| found == name)?;
+    std::str::from_utf8(value.as_deref()?).ok()
 }
 
 /// Reads what is sent again of one source: one partition, whose positions are the offsets of the log. It is there as soon
@@ -192,6 +277,7 @@ pub struct LetterSource {
     name: String,
     log: Arc<LetterLog>,
     decoder: Decoder,
+    seal: LetterSeal,
     /// Ends at the end of the log. What comes later is given too, for as long as somebody asks.
     until_end: bool,
     next: u64,
@@ -208,6 +294,7 @@ impl LetterSource {
         name: impl Into<String>,
         log: Arc<LetterLog>,
         decoder: DecoderOptions,
+        seal: LetterSeal,
         until_end: bool,
     ) -> Result<LetterSource, SourceError> {
         let name = name.into();
@@ -220,6 +307,7 @@ impl LetterSource {
             name,
             log,
             decoder,
+            seal,
             until_end,
             next: 0,
             spoken: false,
@@ -251,7 +339,7 @@ impl LetterSource {
                 ..RecordId::default()
             };
             let again = Again::logged(logged.record);
-            match again.take(&mut self.decoder, id, &mut batch) {
+            match again.take(&mut self.decoder, &self.seal, id, &mut batch) {
                 Ok(()) => {}
                 // The arena is full: the others come with the next batch.
                 Err(_) if !batch.is_empty() => break,

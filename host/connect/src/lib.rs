@@ -22,7 +22,8 @@ pub mod remote;
 pub mod standard;
 
 pub use again::{
-    LetterLog, LetterSource, MAX_LETTER_ID, letter_batch, letter_key, letter_sent, unsendable,
+    LetterLog, LetterSource, MAX_LETTER_ID, letter_batch, letter_death, letter_sent, unsealable,
+    unsendable,
 };
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -82,6 +82,7 @@ impl Gathered {
                     length: 0,
                     headers: Some(Vec::new()),
                     event_time: None,
+                    private: 0,
                 });
             }
         }
@@ -212,6 +213,7 @@ impl Lines {
                         length,
                         headers: Some(Vec::new()),
                         event_time: None,
+                        private: 0,
                     });
                     continue;
                 }
@@ -232,6 +234,7 @@ impl Lines {
                         length,
                         headers: Some(Vec::new()),
                         event_time: None,
+                        private: 0,
                     });
                     continue;
                 }
@@ -267,6 +270,7 @@ impl Lines {
                     length: line.len() as u64,
                     headers: Some(Vec::new()),
                     event_time: None,
+                    private: 0,
                 });
             }
         }
@@ -316,6 +320,7 @@ mod tests {
                     length: 100,
                     headers: Some(Vec::new()),
                     event_time: None,
+                    private: 0,
                 });
             } else {
                 let id = RecordId {

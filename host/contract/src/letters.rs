@@ -1,8 +1,85 @@
-//! Dead letters where they were written, to be looked at again.
+//! Dead letters where they were written, to be looked at again, and what of them nobody may read.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Instant;
+
+use tidegate_record::Pairs;
+
+use crate::commit::EntryCipher;
+
+/// Most bytes of the private attributes that a dead letter keeps.
+pub const LETTER_PRIVATE: usize = 256 << 10;
+
+/// Private attributes, opened: names and values.
+pub type PrivateAttributes = Vec<(String, Option<Vec<u8>>)>;
+
+/// What private attributes are sealed for: they can be moved to no other letter, and to no other value of this one.
+#[derive(Clone, Copy, Debug)]
+pub struct SealedFor<'a> {
+    /// What says which letter it is, as [`letter_name`](SealedFor::letter_name) makes it.
+    pub letter: &'a str,
+    /// Its key.
+    pub key: Option<&'a [u8]>,
+    /// Its value.
+    pub value: Option<&'a [u8]>,
+}
+
+impl SealedFor<'_> {
+    /// Which letter it is. `record` is the record's id as text, `at` the time of the letter.
+    pub fn letter_name(pipeline: &str, record: &str, stage: &str, at: i64) -> String {
+        let lengths = [pipeline.len(), record.len(), stage.len()];
+        format!("{lengths:?} {pipeline}{record}{stage} {at}")
+    }
+
+    fn name(&self) -> Vec<u8> {
+        let mut name = b"private attributes of a dead letter".to_vec();
+        for part in [Some(self.letter.as_bytes()), self.key, self.value] {
+            let length = part.map_or(u64::MAX, |part| part.len() as u64);
+            name.extend_from_slice(&length.to_le_bytes());
+            name.extend_from_slice(part.unwrap_or_default());
+        }
+        name
+    }
+}
+
+/// Seals private attributes with the key of the state, so that a letter can have them.
+#[derive(Clone)]
+pub struct LetterSeal(Arc<dyn EntryCipher>);
+
+impl LetterSeal {
+    /// With this key.
+    pub fn new(cipher: Arc<dyn EntryCipher>) -> LetterSeal {
+        LetterSeal(cipher)
+    }
+
+    /// Seals them. None if they are more than a letter keeps, or the system gives no randomness.
+    pub fn seal(&self, letter: &SealedFor<'_>, attributes: Pairs<'_>) -> Option<Vec<u8>> {
+        let block = attributes.as_bytes();
+        if block.len() > LETTER_PRIVATE {
+            return None;
+        }
+        let mut plain = attributes.number().to_le_bytes().to_vec();
+        plain.extend_from_slice(block);
+        self.0.seal(&letter.name(), &plain)
+    }
+
+    /// Opens what was sealed for this letter; none if it was with another key, or for another letter.
+    pub fn open(&self, letter: &SealedFor<'_>, sealed: &[u8]) -> Option<PrivateAttributes> {
+        let plain = self.0.open(&letter.name(), sealed)?;
+        let (number, block) = plain.split_first_chunk()?;
+        let pairs = Pairs::read(block, u16::from_le_bytes(*number))?;
+        let owned = pairs.map(|pair| (pair.name.to_owned(), pair.value.map(<[u8]>::to_vec)));
+        Some(owned.collect())
+    }
+}
+
+impl Debug for LetterSeal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LetterSeal(..)")
+    }
+}
 
 /// A letter as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

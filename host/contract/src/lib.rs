@@ -45,7 +45,10 @@ pub use ingest::{
     IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord, Ingested, LoggedRecord,
 };
 pub use keyed::{KeyedChange, KeyedLog, KeyedLogError, KeyedLoss, KeyedValue};
-pub use letters::{LetterError, LetterStore, WrittenLetter};
+pub use letters::{
+    LETTER_PRIVATE, LetterError, LetterSeal, LetterStore, PrivateAttributes, SealedFor,
+    WrittenLetter,
+};
 pub use mark::{CutWitness, Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
     Answer, CLASS_BESIDE, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane,

@@ -39,7 +39,7 @@ impl LetterForm {
     }
 }
 
-/// A record that ends as a dead letter. Private attributes are not part of it.
+/// A record that ends as a dead letter. Of private attributes it has only what the key of the state has sealed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeadLetter<'a> {
     /// Name of the pipeline: several may have one topic of letters.
@@ -72,6 +72,27 @@ pub struct DeadLetter<'a> {
     pub event_time: Option<i64>,
     /// The record's headers; none if they cannot be part of a letter.
     pub headers: Option<&'a [LetterHeader<'a>]>,
+    /// How many private attributes the record had.
+    pub private: u64,
+    /// They, sealed for this letter; none if they could not be kept.
+    pub private_sealed: Option<&'a [u8]>,
+}
+
+impl DeadLetter<'_> {
+    /// The record's id as text: `SOURCE/PARTITION/OFFSET`, and the emit index if it is a piece of another one.
+    pub fn record(&self) -> String {
+        let RecordId {
+            partition,
+            offset,
+            emit,
+            ..
+        } = self.id;
+        let name = format!("{}/{partition}/{offset}", self.source);
+        match emit {
+            0 => name,
+            emit => format!("{name}/{emit}"),
+        }
+    }
 }
 
 /// A record that was collected, and that the output then refused for good: it is too large for the topic, say.

@@ -50,6 +50,8 @@ pub struct Rejected {
     pub headers: Option<Vec<(String, Option<Vec<u8>>)>>,
     /// The time it came with, microseconds since the Unix epoch.
     pub event_time: Option<i64>,
+    /// Private attributes that it had, and that are lost with it.
+    pub private: u64,
 }
 
 /// A partition that is read here from now on.

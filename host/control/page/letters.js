@@ -79,11 +79,11 @@ export function Letters({ stage: meant }) {
     load(null, wanted);
   }, [meant]);
 
-  async function send(ids) {
+  async function send(ids, withoutPrivate = false) {
     setBusy(true);
     setFailure('');
     try {
-      const answer = await (await postJson('v1/dead-letters/send', { ids })).json();
+      const answer = await (await postJson('v1/dead-letters/send', withoutPrivate ? { ids, without_private: true } : { ids })).json();
       setResults(answer.results);
       const said = new Map(answer.results.map((one) => [one.id, one]));
       for (const [id, one] of said) {
@@ -133,7 +133,8 @@ export function Letters({ stage: meant }) {
         ${count(more)} new: load them</button>`}
     </form>
     ${failure && html`<${Failure} again=${() => load(null, filter)}>${visible(failure)}<//>`}
-    ${results && html`<${Results} results=${results} onClose=${() => setResults(null)} />`}
+    ${results && html`<${Results} results=${results} isBusy=${busy} onClose=${() => setResults(null)}
+      sendWithout=${(ids) => send(ids, true)} />`}
     ${letters === null ? !failure && html`<${Loading}>Reading the newest letters …<//>`
       : page.unavailable ? html`<${Empty} title="These cannot be browsed">${visible(page.unavailable)}<//>`
       : letters.length === 0 ? html`<${Nothing} is=${filter.stage || filter.text} isBusy=${looking} next=${page.next} far=${far} />`
@@ -216,6 +217,8 @@ function Opened({ letter: listed, onClose, send }) {
       ${fact('Event time', shown.event_time)}
       ${fact('Key', line(shown.key ?? shown.key_base64 ?? '', 400))}
       ${fact('Sent from', shown.sent_from && line(shown.sent_from, 200))}
+      ${fact('Private', shown.private ? `${count(shown.private)} attributes, ${shown.private_kept
+        ? 'sealed in the letter: the record has them when it is sent again' : 'which are not in the letter'}` : '')}
       ${fact('Became', shown.sent?.record && line(shown.sent.record, 200))}
     </dl>
     ${shown.unsendable && html`<p class="note">It cannot be sent again: ${visible(shown.unsendable)}</p>`}
@@ -231,13 +234,19 @@ function Opened({ letter: listed, onClose, send }) {
   <//>`;
 }
 
-function Results({ results, onClose }) {
+/** What became of letters, and, of those that would go without what was private to their records, whether they shall. */
+function Results({ results, isBusy, onClose, sendWithout }) {
   const number = (state) => results.filter((one) => one.state === state).length;
-  const refused = results.filter((one) => one.state === 'refused');
-  const said = [[number('sent'), 'sent again'], [number('already'), 'sent before'], [refused.length, 'refused']];
-  return html`<div class=${`notice ${refused.length ? 'warn' : 'good'}`} role="status">
+  const open = results.filter((one) => !['sent', 'already'].includes(one.state));
+  const without = results.filter((one) => one.without_private).map((one) => one.id);
+  const said = [[number('sent'), 'sent again'], [number('already'), 'sent before'], [number('refused'), 'refused'],
+    [number('unknown'), 'sent or not, which sending them once more tells'], [number('unreached'), 'not reached in time']];
+  return html`<div class=${`notice ${open.length ? 'warn' : 'good'}`} role="status">
     <div><p>${said.filter(([count]) => count).map(([many, what]) => `${count(many)} ${what}`).join(', ')}.</p>
-      ${refused.length > 0 && html`<ul>${refused.slice(0, 10).map((one) => html`<li>
-        <code>${line(one.id, 120)}</code>: ${line(one.why || '', 300)}</li>`)}</ul>`}</div>
+      ${open.length > 0 && html`<ul>${open.slice(0, 10).map((one) => html`<li>
+        <code>${line(one.id, 120)}</code>: ${line(one.why || '', 300)}</li>`)}</ul>`}
+      ${without.length > 0 && html`<p>${count(without.length)} had private attributes that cannot be had again. An answer keeps
+        the placeholders of what was redacted. Shall ${without.length === 1 ? 'it' : 'they'} go without?
+        <button type="button" disabled=${isBusy} onClick=${() => sendWithout(without)}>Send without them</button></p>`}</div>
     <button type="button" onClick=${onClose}>Close</button></div>`;
 }

@@ -8,7 +8,9 @@ use tidegate_telemetry::{plain, work_line};
 
 use crate::graph::Graph;
 use crate::health::HealthReport;
-use crate::letters::{LetterPage, LetterQuery, LetterReport, LettersRefused, SentLetters};
+use crate::letters::{
+    LetterPage, LetterQuery, LetterReport, LettersRefused, SendLetters, SentLetters,
+};
 use crate::live::{CutsReport, DeploymentReport, LogReport, SourceReport, StageReport};
 use crate::models::{ModelRefused, ModelReport, RemoteReport};
 use crate::playground::{
@@ -66,8 +68,8 @@ pub trait Host: Send + Sync {
     }
 
     /// Sends dead letters again, each once however often that is asked for.
-    fn send_dead_letters(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
-        let id = ids.first().cloned().unwrap_or_default();
+    fn send_dead_letters(&self, letters: &SendLetters) -> Result<SentLetters, LettersRefused> {
+        let id = letters.ids.first().cloned().unwrap_or_default();
         Err(LettersRefused::Unknown { id })
     }
 

@@ -316,7 +316,7 @@ impl Client {
 
     /// Sends dead letters again, at most [`MAX_SENT`](crate::MAX_SENT) at once.
     pub fn send_dead_letters(&self, letters: &SendLetters) -> Result<SentLetters, ClientError> {
-        let body = serde_json::json!({ "ids": letters.ids }).to_string();
+        let body = serde_json::json!(letters).to_string();
         let answer = agent(SEND)
             .post(self.url("/v1/dead-letters/send"))
             .header("authorization", self.authorization())

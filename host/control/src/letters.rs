@@ -108,6 +108,12 @@ pub struct LetterReport {
     /// Why it cannot be sent again, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsendable: Option<String>,
+    /// How many private attributes its record had.
+    #[serde(default)]
+    pub private: u64,
+    /// Whether the letter has them, sealed, so that the record has them when it is sent again.
+    #[serde(default)]
+    pub private_kept: bool,
     /// The letter that the record was sent from, if it is one that was sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_from: Option<String>,
@@ -143,6 +149,9 @@ pub struct LetterSent {
 pub struct SendLetters {
     /// Their ids.
     pub ids: Vec<String>,
+    /// Also those whose records had private attributes that cannot be had again: they go without.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub without_private: bool,
 }
 
 /// What became of letters that were to be sent again, in the order of the request.
@@ -159,9 +168,16 @@ pub struct SendResult {
     pub id: String,
     /// What became of it.
     pub state: SendState,
-    /// Why it was refused; when it had been sent, of one that was sent already.
+    /// Why it is not sent; when it had been sent, of one that was sent already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Whether it was refused for the private attributes that it would go without: `without_private` sends it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub without_private: bool,
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 /// What became of a letter that was to be sent again.
@@ -174,6 +190,10 @@ pub enum SendState {
     Already,
     /// It is not sent.
     Refused,
+    /// It may be sent or not: who sends it once more is told.
+    Unknown,
+    /// It is not sent: the time of the request was over before, or it could not be looked up now.
+    Unreached,
 }
 
 /// A request for dead letters that cannot be answered.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::Sender;
 use tidegate_contract::{
-    AuditLog, CommitLog, Committer, Cut, Recovered, Sink, SinkPosition, SlotVersion, Store, TaskId,
-    TaskImage,
+    AuditLog, CommitLog, Committer, Cut, LetterSeal, Recovered, Sink, SinkPosition, SlotVersion,
+    Store, TaskId, TaskImage,
 };
 use tidegate_telemetry::Meters;
 
@@ -34,6 +34,8 @@ pub struct WorkerParts {
     pub sinks: Vec<Box<dyn Sink>>,
     /// Dead letters.
     pub dead: Box<dyn Sink>,
+    /// With what dead letters keep private attributes; without, they say only how many there were.
+    pub seal: Option<LetterSeal>,
     /// Where it is written who was answered what, if it is.
     pub audit: Option<Box<dyn AuditLog>>,
     /// Takes its cuts.
@@ -122,6 +124,7 @@ impl Run {
             run.controls.workers.push(sender);
             let mut output = Output::new(topology.clone(), parts.sinks, parts.dead, meters.clone());
             output.audit = Audit::new(parts.audit);
+            output.seal = parts.seal;
             if let Some(pulse) = run.shared.pulses.get(number) {
                 output.pulse = pulse.clone();
             }

@@ -29,6 +29,11 @@ impl<'a> Pairs<'a> {
         Pairs { block, left: count }
     }
 
+    /// The pairs of a block that comes from outside; none if it does not hold exactly `count` of them.
+    pub fn read(block: &'a [u8], count: u16) -> Option<Pairs<'a>> {
+        Pairs::check(block, count).then_some(Pairs::new(block, count))
+    }
+
     /// Whether the block holds exactly `count` well-formed pairs.
     pub(crate) fn check(block: &'a [u8], count: u16) -> bool {
         let mut pairs = Pairs::new(block, count);
@@ -49,6 +54,12 @@ impl<'a> Pairs<'a> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.left == 0
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn number(&self) -> u16 {
+        self.left
     }
 
     /// The block as it lies in the arena.

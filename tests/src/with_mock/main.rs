@@ -66,6 +66,7 @@ fn main() -> Result<(), Failure> {
         committer.follow(&pipeline.sources[0].name, &source)?;
     }
     let parts = WorkerParts {
+        seal: None,
         audit: None,
         sources: vec![planted::around(source)?],
         sinks,

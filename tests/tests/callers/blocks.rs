@@ -101,6 +101,7 @@ fn run(requests: &Requests, model: Arc<Watched>) -> Run {
         drain: Duration::from_secs(20),
     };
     let parts = WorkerParts {
+        seal: None,
         audit: None,
         sources: vec![Box::new(requests.source(0))],
         sinks: vec![Box::new(requests.sink())],

@@ -130,6 +130,7 @@ impl Setting {
             paused: false,
         };
         let parts = WorkerParts {
+            seal: None,
             audit: None,
             sources: vec![Box::new(incoming)],
             sinks: vec![Box::new(Answers(table.clone())), Box::new(Nowhere)],

@@ -165,7 +165,10 @@ fn letters_sent_by_two_processes_at_once_through_kills_go_through_once_and_all_s
         sent.map(|results| results.iter().filter(|one| one["state"] == "sent").count())
     };
     let by_request = |workspace: &Workspace, ids: &[String]| {
-        let letters = SendLetters { ids: ids.to_vec() };
+        let letters = SendLetters {
+            ids: ids.to_vec(),
+            ..SendLetters::default()
+        };
         let sent = client(workspace).ok()?.send_dead_letters(&letters).ok()?;
         let results = sent.results.iter();
         Some(results.filter(|one| one.state == SendState::Sent).count())
@@ -269,4 +272,64 @@ fn a_letter_sent_while_nothing_runs_is_read_by_the_next_run_and_says_which_it_wa
     run();
     assert_eq!(list(&workspace).len(), 4);
     assert_eq!(came_out(&output), BTreeMap::from([(0, 1)]));
+}
+
+/// From a topic to a file, so that cuts are in the commit log, with letters in a topic.
+fn in_log(input: &str, dead: &str, word: &str, interval: &str) -> String {
+    format!(
+        r#"
+[pipeline]
+name = "{input}"
+cut-interval = "{interval}"
+[source.in]
+type = "kafka"
+brokers = ["{broker}"]
+topic = "{input}"
+group = "{input}"
+[[stage]]
+name = "abuse"
+operator = "{{operators}}/drop-abuse.wasm"
+config = {{ paths = ["text"], words = ["{word}"], action = "dead-letter" }}
+[sink.out]
+type = "file"
+path = "out.jsonl"
+[dead-letters]
+type = "kafka"
+brokers = ["{broker}"]
+topic = "{dead}"
+"#,
+        broker = broker()
+    )
+}
+
+#[test]
+fn a_death_that_was_written_twice_around_a_kill_is_sent_again_once() {
+    let (input, dead) = (topic("letters-twice"), topic("letters-twice-dead"));
+    let workspace = Workspace::new(&in_log(&input, &dead, "grumble", "10m"));
+    let mut running = start(&workspace);
+    produce(&input, &records()[..1]);
+    until("the letter is there before its cut", PATIENCE, || {
+        !consume(&dead).is_empty()
+    });
+    running.kill();
+    workspace.pipeline(&in_log(&input, &dead, "grumble", "20ms"));
+    running = start(&workspace);
+    until("the record is read again, and dies again", PATIENCE, || {
+        consume(&dead).len() == 2
+    });
+    assert!(running.terminate(PATIENCE).success());
+    workspace.pipeline(&in_log(&input, &dead, "nothing", "20ms"));
+    running = start(&workspace);
+    let two = ids(&list(&workspace));
+    assert_eq!(two.len(), 2, "{two:?}");
+    let sent = letters(&workspace, &["send", &two[0]]).unwrap();
+    assert_eq!(sent[0]["state"], "sent", "{sent:?}");
+    assert!(marks(&workspace).values().all(Option::is_some));
+    let sent = letters(&workspace, &["send", &two[0], &two[1]]).unwrap();
+    assert!(sent.iter().all(|one| one["state"] == "already"), "{sent:?}");
+    until("it is through", PATIENCE, || {
+        !workspace.json_lines("out.jsonl").is_empty()
+    });
+    assert!(running.terminate(PATIENCE).success());
+    assert_eq!(workspace.json_lines("out.jsonl").len(), 1);
 }

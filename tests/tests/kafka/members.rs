@@ -88,6 +88,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
     options.properties = [heartbeat].into();
     let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
+        seal: None,
         audit: None,
         sources: vec![Box::new(KafkaSource::open(options).unwrap())],
         sinks: vec![sink("out", "/out.jsonl")],

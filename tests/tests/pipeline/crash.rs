@@ -270,6 +270,7 @@ impl Setting {
         let meters = Arc::new(Meters::new("crash", ["mixed", "answer"]));
         let log: Arc<dyn CommitLog> = Arc::new(log);
         let worker = WorkerParts {
+            seal: None,
             audit: audit.map(|audit| Box::new(audit) as Box<dyn AuditLog>),
             sources: vec![Box::new(source)],
             sinks,

@@ -86,6 +86,7 @@ fn start(
     };
     let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
+        seal: None,
         audit: None,
         sources: sources.iter().enumerate().map(open).collect(),
         sinks: vec![sink("out", "/out.jsonl")],

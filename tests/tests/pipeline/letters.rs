@@ -59,14 +59,14 @@ fn input(records: u64) -> String {
     text
 }
 
-fn json_lines(bytes: &[u8]) -> Vec<Value> {
+pub(crate) fn json_lines(bytes: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(bytes).unwrap();
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
-fn letters(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
+pub(crate) fn letters(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
     let mut all = vec!["dead-letters"];
     all.extend_from_slice(arguments);
     all.extend(["--pipeline", "pipeline.toml", "--json"]);
@@ -76,13 +76,13 @@ fn letters(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
     json_lines(&output.stdout)
 }
 
-fn list(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
+pub(crate) fn list(workspace: &Workspace, arguments: &[&str]) -> Vec<Value> {
     let mut all = vec!["list", "--limit", "1000000"];
     all.extend_from_slice(arguments);
     letters(workspace, &all)
 }
 
-fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+pub(crate) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name]
         .as_str()
         .unwrap_or_else(|| panic!("{name} of {value}"))
@@ -504,4 +504,65 @@ fn letters_of_another_pipeline_are_shown_and_never_sent() {
             "{letter}"
         );
     }
+}
+
+#[test]
+fn a_file_of_letters_that_is_gone_is_said_to_be() {
+    let workspace = Workspace::new(&pipeline(GRUMBLES));
+    workspace.write("in.jsonl", input(10));
+    workspace.run_pipeline();
+    std::fs::remove_file(workspace.path("state/dead-letters.jsonl")).unwrap();
+    let listed = workspace.run(&["dead-letters", "list", "--pipeline", "pipeline.toml"]);
+    let why = String::from_utf8_lossy(&listed.stderr);
+    assert_eq!(listed.status.code(), Some(1), "{why}");
+    assert!(
+        why.contains("dead-letters.jsonl") && why.contains("it is gone"),
+        "{why}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_waits_for_who_sends_letters_from_its_state_directory() {
+    use std::io::Read as _;
+    use std::process::Stdio;
+
+    let workspace = Workspace::new(&pipeline(GRUMBLES));
+    let mut lines = String::new();
+    for n in 0..4_000 {
+        writeln!(lines, r#"{{"customer":"c","n":{n},"text":"grumble"}}"#).unwrap();
+    }
+    workspace.write("in.jsonl", lines);
+    workspace.run_pipeline();
+    workspace.pipeline(&pipeline(NONE));
+    // Nobody reads what it says: it stands, with the directory, when the pipe is full.
+    let send = [
+        "dead-letters",
+        "send",
+        "--all",
+        "--json",
+        "--pipeline",
+        "pipeline.toml",
+    ];
+    let mut sending = workspace.command(&send);
+    let mut sending = sending.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = sending.stdout.take().unwrap();
+    said.read_exact(&mut [0; 10]).unwrap();
+    let mut run = workspace.command(&["run", "pipeline.toml"]);
+    let log = std::fs::File::create(workspace.path("run.log")).unwrap();
+    run.stdout(Stdio::null()).stderr(log);
+    let mut running = Running::spawn(run);
+    until("the run says what it waits for", PATIENCE, || {
+        let log = workspace.read("run.log");
+        assert!(
+            running.ended().is_none(),
+            "{}",
+            String::from_utf8_lossy(&log)
+        );
+        String::from_utf8_lossy(&log).contains("in use by `tidegate dead-letters send`")
+    });
+    said.read_to_end(&mut Vec::new()).unwrap();
+    assert!(sending.wait().unwrap().success());
+    assert!(running.wait(PATIENCE).success());
+    assert_eq!(came_out(&workspace).len(), 4_000);
 }

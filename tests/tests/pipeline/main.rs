@@ -30,6 +30,7 @@ mod native;
 mod page;
 mod polyglot;
 mod pressure;
+mod private_letters;
 mod projects;
 mod refused;
 mod revisions;

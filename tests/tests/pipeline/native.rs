@@ -255,6 +255,7 @@ pub(crate) fn run_stages(stages: Vec<Stage>, sinks: &[&str], lines: &[&str]) -> 
     };
     let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
+        seal: None,
         audit: None,
         sources: vec![Box::new(source)],
         sinks: sinks.iter().map(|name| sink(name)).collect(),

@@ -182,6 +182,7 @@ fn a_slow_model_stops_the_reader_and_a_faster_one_lets_it_go_on() {
     };
     let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
+        seal: None,
         audit: None,
         sources: vec![Box::new(source)],
         sinks: vec![sink("out", "/out.jsonl")],

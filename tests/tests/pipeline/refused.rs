@@ -86,6 +86,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_dead_letter_counted_once() {
     });
     let log: Arc<dyn CommitLog> = Arc::new(log);
     let parts = WorkerParts {
+        seal: None,
         audit: None,
         sources: vec![Box::new(source.unwrap())],
         sinks: vec![Box::new(Picky::default())],

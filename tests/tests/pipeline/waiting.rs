@@ -235,6 +235,7 @@ impl Input {
         ));
         let log: Arc<dyn CommitLog> = Arc::new(log);
         let parts = WorkerParts {
+            seal: None,
             audit: None,
             sources: vec![Box::new(source)],
             sinks: vec![sink("out")?],

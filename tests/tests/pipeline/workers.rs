@@ -86,6 +86,7 @@ fn run(input: &Path, disk: &MemoryDisk, full: bool) -> Ended {
             follow: false,
         });
         WorkerParts {
+            seal: None,
             audit: None,
             sources: vec![Box::new(source.unwrap())],
             sinks: vec![out],

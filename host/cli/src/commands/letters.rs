@@ -58,7 +58,8 @@ pub(crate) enum LettersCommand {
     #[command(after_help = "Examples:\n  \
         tidegate dead-letters send --pipeline pipeline.toml tickets/0/1234@5120\n  \
         tidegate dead-letters send --pipeline pipeline.toml --all --stage redact\n\n\
-        A letter that was sent before is not sent twice. Where the pipeline does not run, its next run reads what is sent now.")]
+        A letter that was sent before is not sent twice. A record goes with the private attributes that it had when it died; a \
+        letter that does not have them, or whose seal another key made, is refused without --without-private. Where the pipeline does not run, its next run reads what is sent now.")]
     Send {
         #[command(flatten)]
         host: HostArguments,
@@ -70,6 +71,10 @@ pub(crate) enum LettersCommand {
         all: bool,
         #[command(flatten)]
         filter: Filter,
+        /// Send also letters that would go without private attributes that their records had. What they held is lost then: an
+        /// answer keeps the placeholders of what was redacted.
+        #[arg(long)]
+        without_private: bool,
         /// Print JSON, one letter a line.
         #[arg(long)]
         json: bool,
@@ -120,18 +125,22 @@ pub(crate) fn letters(command: &LettersCommand) -> Result<(), Failure> {
             ids,
             all,
             filter,
+            without_private,
             json,
         } => {
-            let place = Place::find(host, Use::Send)?;
-            let mut told = Told::new(*json);
+            let mut sending = Sending {
+                place: Place::find(host, Use::Send)?,
+                without_private: *without_private,
+                told: Told::new(*json),
+            };
             if *all {
-                send_all(&place, filter, &mut told)?;
+                sending.all(filter)?;
             } else {
                 for ids in ids.chunks(MAX_SENT) {
-                    told.tell(place.send(ids.to_vec())?.results)?;
+                    sending.send(ids.to_vec())?;
                 }
             }
-            told.end()
+            sending.told.end()
         }
     }
 }
@@ -189,10 +198,10 @@ impl Place {
         }
     }
 
-    fn send(&self, ids: Vec<String>) -> Result<SentLetters, Failure> {
+    fn send(&self, letters: &SendLetters) -> Result<SentLetters, Failure> {
         match self {
-            Place::Host(client) => Ok(client.send_dead_letters(&SendLetters { ids })?),
-            Place::Files(files) => files.letters.send(&ids).map_err(failed),
+            Place::Host(client) => Ok(client.send_dead_letters(letters)?),
+            Place::Files(files) => files.letters.send(letters).map_err(failed),
         }
     }
 }
@@ -208,18 +217,19 @@ impl Files {
                 pipeline.state.display()
             )));
         };
-        let (again, recovered, held) = match what {
-            Use::Look => (Again::read_only(&pipeline)?, recorded, None),
+        let (again, recovered, held, seal) = match what {
+            Use::Look => (Again::read_only(&pipeline)?, recorded, None, None),
             Use::Send => {
                 let layer: Arc<dyn FileLayer> = Arc::new(Disk);
                 let (state, log, recovered) = StateDirectory::open(&pipeline.state, layer)?;
+                let seal = wire::letters::seal(&state);
                 let again = Again::all(&pipeline, &Arc::new(state))?;
-                (again, recovered, Some(log))
+                (again, recovered, Some(log), Some(seal))
             }
         };
         let committed = wire::letters::committed(&pipeline, &recovered);
         Ok(Files {
-            letters: wire::letters::open(&pipeline, committed, again),
+            letters: wire::letters::open(&pipeline, committed, again, seal),
             _held: held,
         })
     }
@@ -269,6 +279,9 @@ fn line(letter: &LetterReport) -> String {
             plain(&sent.at, REASON)
         ),
         (None, Some(why)) => format!("  cannot be sent again: {}", plain(why, REASON)),
+        (None, None) if letter.private > 0 && !letter.private_kept => {
+            "  has lost its private attributes".to_owned()
+        }
         (None, None) => String::new(),
     };
     let (id, stage) = (plain(&letter.id, REASON), plain(&letter.stage, REASON));
@@ -277,22 +290,51 @@ fn line(letter: &LetterReport) -> String {
     text
 }
 
-/// Sends page after page. Letters that die again meanwhile are newer than the first page, and are not met.
-fn send_all(place: &Place, filter: &Filter, told: &mut Told) -> Result<(), Failure> {
-    let mut query = filter.query(MAX_LETTERS);
-    loop {
-        let page = place.page(&query)?;
-        let letters = page.letters.into_iter();
-        let ids: Vec<String> = letters
-            .filter(|letter| letter.sent.is_none() && letter.unsendable.is_none())
-            .map(|letter| letter.id)
-            .collect();
-        if !ids.is_empty() {
-            told.tell(place.send(ids)?.results)?;
+/// Letters that are being sent.
+struct Sending {
+    place: Place,
+    without_private: bool,
+    told: Told,
+}
+
+impl Sending {
+    /// Sends page after page. Letters that die again meanwhile are newer than the first page, and are not met.
+    fn all(&mut self, filter: &Filter) -> Result<(), Failure> {
+        let mut query = filter.query(MAX_LETTERS);
+        loop {
+            let page = self.place.page(&query)?;
+            let letters = page.letters.into_iter();
+            let ids: Vec<String> = letters
+                .filter(|letter| letter.sent.is_none() && letter.unsendable.is_none())
+                .map(|letter| letter.id)
+                .collect();
+            if !ids.is_empty() {
+                self.send(ids)?;
+            }
+            match page.next {
+                Some(next) => query.before = Some(next),
+                None => return Ok(()),
+            }
         }
-        match page.next {
-            Some(next) => query.before = Some(next),
-            None => return Ok(()),
+    }
+
+    /// Sends these. Those that a request has no time for are asked for again, as long as one comes to some.
+    fn send(&mut self, mut ids: Vec<String>) -> Result<(), Failure> {
+        loop {
+            let asked = ids.len();
+            let letters = SendLetters {
+                ids,
+                without_private: self.without_private,
+            };
+            let results = self.place.send(&letters)?.results.into_iter();
+            let (left, done): (Vec<_>, Vec<_>) =
+                results.partition(|result| result.state == SendState::Unreached);
+            let stands = left.len() == asked;
+            self.told.tell(done)?;
+            if left.is_empty() || stands {
+                return self.told.tell(left);
+            }
+            ids = left.into_iter().map(|result| result.id).collect();
         }
     }
 }
@@ -303,6 +345,8 @@ struct Told {
     sent: u64,
     already: u64,
     refused: u64,
+    unknown: u64,
+    unreached: u64,
 }
 
 impl Told {
@@ -312,6 +356,8 @@ impl Told {
             sent: 0,
             already: 0,
             refused: 0,
+            unknown: 0,
+            unreached: 0,
         }
     }
 
@@ -331,6 +377,14 @@ impl Told {
                     self.refused += 1;
                     "refused"
                 }
+                SendState::Unknown => {
+                    self.unknown += 1;
+                    "sent or not"
+                }
+                SendState::Unreached => {
+                    self.unreached += 1;
+                    "not reached"
+                }
             };
             if self.json {
                 text += &format!("{}\n", serde_json::to_string(&result)?);
@@ -338,8 +392,12 @@ impl Told {
             }
             let why = result.why.as_deref().unwrap_or_default();
             let colon = if why.is_empty() { "" } else { ": " };
+            let way = match result.without_private {
+                true => " (--without-private sends it without them)",
+                false => "",
+            };
             let (id, why) = (plain(&result.id, REASON), plain(why, WHY));
-            let _ = writeln!(text, "{word}  {id}{colon}{why}");
+            let _ = writeln!(text, "{word}  {id}{colon}{why}{way}");
         }
         match self.json {
             true => print_json(&text),
@@ -353,16 +411,26 @@ impl Told {
             sent,
             already,
             refused,
+            unknown,
+            unreached,
         } = self;
         if !json {
-            print(&format!(
-                "{sent} sent, {already} already sent, {refused} refused\n"
-            ))?;
+            let mut text = format!("{sent} sent, {already} already sent, {refused} refused");
+            if unknown > 0 {
+                let _ = write!(text, ", {unknown} sent or not: send them once more to know");
+            }
+            if unreached > 0 {
+                let _ = write!(text, ", {unreached} not reached");
+            }
+            print(&format!("{text}\n"))?;
         }
-        match refused {
+        match refused + unreached {
+            0 if unknown > 0 => Err(Failure::Run(anyhow::anyhow!(
+                "of {unknown} letters it is not known whether they were sent again"
+            ))),
             0 => Ok(()),
-            _ => Err(Failure::Run(anyhow::anyhow!(
-                "{refused} letters were not sent again"
+            not => Err(Failure::Run(anyhow::anyhow!(
+                "{not} letters were not sent again"
             ))),
         }
     }

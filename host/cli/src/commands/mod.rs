@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod bench;
+mod beside;
 pub(crate) mod check;
 pub(crate) mod component;
 pub(crate) mod deploy;

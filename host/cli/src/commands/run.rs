@@ -15,6 +15,7 @@ use tidegate_state::{Disk, FileCommitLog, StateDirectory, TakenLog};
 use tidegate_telemetry::events::{RunEnded, RunStarted};
 use tidegate_telemetry::{Meters, Summary, WorkKind};
 
+use super::beside::after_senders;
 use super::stopping::Stopping;
 use super::way_on::way_on;
 use super::{check_state, none_is_wrong, print_json, read_pipeline};
@@ -125,6 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         error @ CommitLogError::StateKey { .. } => Failure::usage(error),
         error => error.into(),
     };
+    after_senders(&pipeline.state)?;
     let (state, log) = StateDirectory::take(&pipeline.state, layer.clone()).map_err(of_state)?;
     let state = Arc::new(state);
     // Who runs this pipeline already is known by its state directory: that is said, and not that the port is taken.
@@ -297,7 +299,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         account_since: state.created(),
         live,
         playground: Playground::new(pipeline.clone(), served, run.controls()),
-        letters: wire::letters::open(&pipeline, committed, again),
+        letters: wire::letters::open(
+            &pipeline,
+            committed,
+            again,
+            Some(wire::letters::seal(&state)),
+        ),
         audit,
         silent_at_most: silent_at_most(&pipeline),
         stopped: Mutex::new(None),

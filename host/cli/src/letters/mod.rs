@@ -1,6 +1,7 @@
 //! The dead letters of a pipeline: where they are read, and how they are sent again.
 
 mod report;
+mod request;
 mod sending;
 
 use std::ops::ControlFlow;
@@ -10,16 +11,19 @@ use std::time::{Duration, Instant};
 use tidegate_codec::{StoredLetter, format_time};
 use tidegate_contract::{LetterError, LetterStore, WrittenLetter};
 use tidegate_control::{
-    LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused, SentLetters,
+    LetterPage, LetterQuery, LetterReport, LetterSent, LettersRefused, SendLetters, SentLetters,
 };
 
 use self::report::Room;
+use self::request::Time;
 pub(crate) use self::sending::Sender;
 
 /// For a page: letters are looked at until then.
 const PAGE: Duration = Duration::from_secs(5);
 /// For one letter, and for each that is sent again.
 const ONE: Duration = Duration::from_secs(20);
+/// For all that one request sends again. Who asks waits longer.
+const ALL: Duration = Duration::from_secs(120);
 /// Most bytes of the letters of a page.
 const PAGE_BYTES: usize = 4 << 20;
 
@@ -97,10 +101,14 @@ impl Letters {
     }
 
     /// Sends letters again.
-    pub(crate) fn send(&self, ids: &[String]) -> Result<SentLetters, LettersRefused> {
+    pub(crate) fn send(&self, letters: &SendLetters) -> Result<SentLetters, LettersRefused> {
         let store = self.store()?;
+        let time = Time {
+            each: ONE,
+            all: ALL,
+        };
         Ok(SentLetters {
-            results: self.sender.send(store.as_ref(), ids, ONE)?,
+            results: self.sender.send(store.as_ref(), letters, time),
         })
     }
 
@@ -111,14 +119,11 @@ impl Letters {
         letter: Result<StoredLetter, String>,
         room: Room,
     ) -> LetterReport {
-        let of_another = letter.as_ref().ok();
-        let of_another = of_another.and_then(|letter| self.sender.of_another(letter));
+        let read = letter.as_ref().ok();
+        let of_another = read.and_then(|letter| self.sender.of_another(letter));
+        let sent = read.and_then(|letter| self.sender.sent(letter));
         let mut shown = report::report(written, letter, room);
-        let bytes = written.bytes.as_deref().unwrap_or_default();
-        shown.sent = self
-            .sender
-            .sent(&shown.source, &shown.id, bytes)
-            .map(|(at, record)| LetterSent { at, record });
+        shown.sent = sent.map(|(at, record)| LetterSent { at, record });
         shown.unsendable = of_another
             .or(shown.unsendable)
             .or_else(|| self.sender.refusal(&shown.source));

@@ -171,6 +171,8 @@ pub(super) fn report(
         truncated,
         unsendable: why,
         sent_from: letter.sent_from.map(short),
+        private_kept: letter.private_sealed.is_some(),
+        private: letter.private,
         sent: None,
     }
 }

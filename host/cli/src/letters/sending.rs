@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_codec::{StoredLetter, format_time};
-use tidegate_connect::kafka::{
-    KafkaAgain, KafkaSending, LetterFate, LetterToSend, SentAgain, letter_name,
-};
-use tidegate_connect::{letter_batch, letter_key, letter_sent, unsendable};
-use tidegate_contract::{IngestError, IngestLog, Ingested, LetterForm, LetterStore};
+use tidegate_connect::kafka::{KafkaAgain, KafkaSending, LetterFate, LetterToSend, SentAgain};
+use tidegate_connect::{letter_batch, letter_death, letter_sent, unsealable, unsendable};
+use tidegate_contract::{IngestError, IngestLog, Ingested, LetterForm, LetterSeal, LetterStore};
 use tidegate_control::config::{Format, Pipeline};
-use tidegate_control::{LettersRefused, SendResult, SendState};
+use tidegate_control::{LettersRefused, SendLetters, SendResult, SendState};
 use tidegate_telemetry::plain;
 
-use super::{refused, report};
+use super::report;
+use super::request::{End, Request, Time};
 use crate::wire::again::{Again, AgainLog, MOST, SUFFIX, Way};
 
 /// Letters that are looked up and kept at once: those that come together share a sync of the disk.
@@ -34,17 +34,19 @@ pub(crate) struct Sender {
     sources: BTreeMap<String, Option<usize>>,
     /// Sources of rows, which are nothing without their header row.
     rows: Vec<String>,
+    /// Opens private attributes; none where letters are only looked at.
+    seal: Option<LetterSeal>,
 }
 
 /// What becomes of a letter that was looked up.
 enum Found {
-    Done(SendState, Option<String>),
+    Done(End),
     /// It goes to a topic.
     ToTopic(usize, LetterToSend),
 }
 
 impl Sender {
-    pub(crate) fn new(pipeline: &Pipeline, ways: Vec<Again>) -> Sender {
+    pub(crate) fn new(pipeline: &Pipeline, ways: Vec<Again>, seal: Option<LetterSeal>) -> Sender {
         let way = |index: usize| ways.iter().position(|way| way.of == index);
         let sources = pipeline.sources.iter().enumerate();
         let sources = sources.map(|(index, source)| (source.name.clone(), way(index)));
@@ -55,6 +57,7 @@ impl Sender {
             sources: sources.collect(),
             rows: rows.map(|source| source.name.clone()).collect(),
             ways,
+            seal,
         }
     }
 
@@ -93,188 +96,217 @@ impl Sender {
         Ok(())
     }
 
-    /// When a letter was sent again, if it was, and as which record. `bytes` are the letter's.
-    pub(super) fn sent(&self, source: &str, id: &str, bytes: &[u8]) -> Option<(String, String)> {
-        let again = &self.ways[self.way(source).ok()?];
+    /// When a letter was sent again, if it was or another copy of it, and as which record.
+    pub(super) fn sent(&self, letter: &StoredLetter) -> Option<(String, String)> {
+        self.mark(self.way(&letter.source).ok()?, &letter_death(letter))
+    }
+
+    fn mark(&self, way: usize, death: &[u8; 32]) -> Option<(String, String)> {
+        let again = &self.ways[way];
         match &again.way {
             Way::Log(log) => {
                 let log = log.known()?;
-                let kept = log.kept(&letter_key(id))?;
+                let kept = log.kept(death)?;
                 Some(in_log(again, log.as_ref(), &kept))
             }
-            Way::Topic(topic) => Some(in_topic(again, topic.sent(&letter_name(id, bytes))?)),
+            Way::Topic(topic) => Some(in_topic(again, topic.sent(death)?)),
         }
     }
 
-    /// What becomes of each, in their order.
+    /// What becomes of each, in their order. One that fails takes no other with it.
     pub(super) fn send(
         &self,
         store: &dyn LetterStore,
-        ids: &[String],
-        each: Duration,
-    ) -> Result<Vec<SendResult>, LettersRefused> {
+        letters: &SendLetters,
+        time: Time,
+    ) -> Vec<SendResult> {
+        let request = Request {
+            store,
+            without_private: letters.without_private,
+            each: time.each,
+            until: Instant::now() + time.all,
+        };
         let mut sending = BTreeMap::new();
-        let mut results = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(TOGETHER) {
-            let mut ends: Vec<_> = (0..ids.len()).map(|_| None).collect();
-            let mut to_topics: BTreeMap<usize, (Vec<usize>, Vec<LetterToSend>)> = BTreeMap::new();
-            for (index, found) in self.find(store, ids, each)? {
-                match found {
-                    Found::Done(state, why) => ends[index] = Some((state, why)),
-                    Found::ToTopic(way, letter) => {
-                        let (places, letters) = to_topics.entry(way).or_default();
-                        places.push(index);
-                        letters.push(letter);
-                    }
-                }
-            }
-            for (way, (places, letters)) in to_topics {
-                let again = &self.ways[way];
-                let Way::Topic(topic) = &again.way else {
-                    continue;
-                };
-                let fates = through_topic(&mut sending, way, topic, &letters, each)?;
-                for (place, fate) in places.into_iter().zip(fates) {
-                    ends[place] = Some(match fate {
-                        LetterFate::Sent(_) => (SendState::Sent, None),
-                        LetterFate::Already(mark) => already(in_topic(again, mark)),
-                        LetterFate::Refused(why) => (SendState::Refused, Some(why)),
-                    });
-                }
-            }
-            for (id, end) in ids.iter().zip(ends) {
-                let lost = || LettersRefused::Failed(format!("nothing is known of {id}"));
-                let (state, why) = end.ok_or_else(lost)?;
-                let id = id.clone();
-                results.push(SendResult { id, state, why });
-            }
+        let mut results = Vec::with_capacity(letters.ids.len());
+        for ids in letters.ids.chunks(TOGETHER) {
+            let ends = self.together(&request, &mut sending, ids);
+            let told = ids.iter().zip(ends).map(|(id, end)| {
+                let lost = || End::new(SendState::Unknown, "the one who sends it panicked");
+                end.unwrap_or_else(lost).result(id)
+            });
+            results.extend(told);
         }
-        Ok(results)
+        results
     }
 
-    /// Looks letters up, and keeps those that go through a log: each with its index, in their order.
-    fn find(
-        &self,
-        store: &dyn LetterStore,
+    /// What became of these, where that is known.
+    fn together<'t>(
+        &'t self,
+        request: &Request<'_>,
+        sending: &mut BTreeMap<usize, Result<KafkaSending<'t>, String>>,
         ids: &[String],
-        each: Duration,
-    ) -> Result<Vec<(usize, Found)>, LettersRefused> {
+    ) -> Vec<Option<End>> {
+        let mut ends: Vec<Option<End>> = (0..ids.len()).map(|_| None).collect();
+        let mut to_topics: BTreeMap<usize, (Vec<usize>, Vec<LetterToSend>)> = BTreeMap::new();
+        for (index, found) in self.find(request, ids) {
+            match found {
+                Found::Done(end) => ends[index] = Some(end),
+                Found::ToTopic(way, letter) => {
+                    let (places, letters) = to_topics.entry(way).or_default();
+                    places.push(index);
+                    letters.push(letter);
+                }
+            }
+        }
+        for (way, (places, letters)) in to_topics {
+            let again = &self.ways[way];
+            let Way::Topic(topic) = &again.way else {
+                continue;
+            };
+            let fates = match through_topic(sending, way, topic, &letters, request) {
+                Ok(fates) => fates,
+                Err(end) => {
+                    for place in places {
+                        ends[place] = Some(end.clone());
+                    }
+                    continue;
+                }
+            };
+            for (place, fate) in places.into_iter().zip(fates) {
+                ends[place] = Some(match fate {
+                    LetterFate::Sent(_) => End::sent(),
+                    LetterFate::Already(mark) => already(in_topic(again, mark)),
+                    LetterFate::Refused(why) => End::new(SendState::Refused, why),
+                });
+            }
+        }
+        ends
+    }
+
+    /// Looks letters up, and keeps those that go through a log: each with its index.
+    fn find(&self, request: &Request<'_>, ids: &[String]) -> Vec<(usize, Found)> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(id) = ids.get(index) else {
-                    return Ok(done);
+                    return done;
                 };
-                done.push((index, self.find_one(store, id, Instant::now() + each)?));
+                // One that panics takes nothing with it that was found before.
+                let find = || self.find_one(request, id);
+                if let Ok(found) = catch_unwind(AssertUnwindSafe(find)) {
+                    done.push((index, found.unwrap_or_else(Found::Done)));
+                }
             }
         };
-        let done: Vec<Result<Vec<_>, LettersRefused>> = std::thread::scope(|scope| {
+        let mut found: Vec<(usize, Found)> = std::thread::scope(|scope| {
             let workers = 0..ids.len().min(AT_ONCE);
             let workers: Vec<_> = workers.map(|_| scope.spawn(work)).collect();
-            let panicked = || LettersRefused::Failed("the one who sends panicked".to_owned());
             let joined = workers.into_iter().map(|worker| worker.join());
-            joined
-                .map(|done| done.unwrap_or_else(|_| Err(panicked())))
-                .collect()
+            joined.flat_map(Result::unwrap_or_default).collect()
         });
-        let mut found = Vec::with_capacity(ids.len());
-        for done in done {
-            found.extend(done?);
-        }
         found.sort_by_key(|(index, _)| *index);
-        Ok(found)
+        found
     }
 
-    fn find_one(
-        &self,
-        store: &dyn LetterStore,
-        id: &str,
-        until: Instant,
-    ) -> Result<Found, LettersRefused> {
-        let no = |why: String| Ok(Found::Done(SendState::Refused, Some(why)));
-        let found = report::find(store, id, until).map_err(refused)?;
-        let Some((written, letter)) = found else {
-            return no(LettersRefused::Unknown { id: id.to_owned() }.to_string());
-        };
-        let letter = match letter {
-            Ok(letter) => letter,
-            Err(why) => return no(why),
-        };
+    fn find_one(&self, request: &Request<'_>, id: &str) -> Result<Found, End> {
+        let no = |why: String| End::new(SendState::Refused, why);
+        let found = report::find(request.store, id, request.until_of_one()?);
+        let found = found.map_err(|error| End::new(SendState::Unreached, error.to_string()))?;
+        let unknown = || no(LettersRefused::Unknown { id: id.to_owned() }.to_string());
+        let (written, letter) = found.ok_or_else(unknown)?;
+        let mut letter = letter.map_err(no)?;
         if let Some(why) = self.of_another(&letter) {
-            return no(why);
+            return Err(no(why));
         }
-        let way = match self.way(&letter.source) {
-            Ok(way) => way,
-            Err(why) => return no(why),
-        };
+        let way = self.way(&letter.source).map_err(no)?;
         if let Some(why) = unsendable(&letter) {
-            return no(why.to_owned());
+            return Err(no(why.to_owned()));
         }
         let of = letter.source.strip_suffix(SUFFIX).unwrap_or(&letter.source);
         if letter.form == Some(LetterForm::Input) && self.rows.iter().any(|name| name == of) {
-            return no("a row of CSV is nothing without its header row".to_owned());
+            return Err(no(
+                "a row of CSV is nothing without its header row".to_owned()
+            ));
         }
-        let bytes = written.bytes.unwrap_or_default();
+        let death = letter_death(&letter);
+        // Who asks about one that was sent is told that, and not that it would now be refused.
+        if let Some(mark) = self.mark(way, &death) {
+            return Err(already(mark));
+        }
+        let mut without_private = false;
+        if let Some(why) = unsealable(&letter, self.seal.as_ref()) {
+            without_private = true;
+            if !request.without_private {
+                return Err(End {
+                    without_private,
+                    ..no(why.to_owned())
+                });
+            }
+            (letter.private, letter.private_sealed) = (0, None);
+        }
         match &self.ways[way].way {
-            Way::Log(log) => self.through_log((&self.ways[way], log), id, letter, &bytes),
+            Way::Log(log) => Ok(Found::Done(self.through_log((way, log), id, letter, death))),
             Way::Topic(_) => {
-                let key = letter_name(id, &bytes);
-                Ok(Found::ToTopic(way, LetterToSend { key, bytes }))
+                let bytes = written.bytes.unwrap_or_default();
+                let mut sent = LetterToSend::new(id, &letter, bytes);
+                sent.without_private = without_private;
+                Ok(Found::ToTopic(way, sent))
             }
         }
     }
 
     fn through_log(
         &self,
-        (again, log): (&Again, &AgainLog),
+        (way, log): (usize, &AgainLog),
         id: &str,
         letter: StoredLetter,
-        bytes: &[u8],
-    ) -> Result<Found, LettersRefused> {
-        let no = |why: String| Ok(Found::Done(SendState::Refused, Some(why)));
+        death: [u8; 32],
+    ) -> End {
+        let no = |why: String| End::new(SendState::Refused, why);
         let log = match log.opened() {
             Ok(log) => log,
             Err(error) => return no(format!("{error:#}")),
         };
-        if log.offsets().end >= MOST && log.kept(&letter_key(id)).is_none() {
+        if log.offsets().end >= MOST && log.kept(&death).is_none() {
             return no(format!(
                 "{MOST} letters of this source were sent again, which is all that a state directory marks"
             ));
         }
-        match log.append(&letter_batch(id, letter, bytes, now())) {
-            Ok(kept) if kept.replayed => {
-                let (state, why) = already(in_log(again, log.as_ref(), &kept));
-                Ok(Found::Done(state, why))
-            }
-            Ok(_) => Ok(Found::Done(SendState::Sent, None)),
-            Err(IngestError::OtherBody) => {
-                no("another letter was at this place when one was sent again".to_owned())
-            }
+        match log.append(&letter_batch(id, letter, death, now())) {
+            Ok(kept) if kept.replayed => already(in_log(&self.ways[way], log.as_ref(), &kept)),
+            Ok(_) => End::sent(),
             Err(error @ (IngestError::Full { .. } | IngestError::TooLarge { .. })) => {
                 no(error.to_string())
             }
             // It may be kept or not: who asks again is told.
-            Err(error) => Err(LettersRefused::Failed(error.to_string())),
+            Err(error) => End::new(SendState::Unknown, error.to_string()),
         }
     }
 }
 
-/// Sends letters through a topic, all of a request as one sender.
+/// Sends letters through a topic, all of a request as one sender. A topic that has failed is not tried again by it.
 fn through_topic<'t>(
-    sending: &mut BTreeMap<usize, KafkaSending<'t>>,
+    sending: &mut BTreeMap<usize, Result<KafkaSending<'t>, String>>,
     way: usize,
     topic: &'t Arc<KafkaAgain>,
     letters: &[LetterToSend],
-    time: Duration,
-) -> Result<Vec<LetterFate>, LettersRefused> {
-    let until = Instant::now() + time;
+    request: &Request<'_>,
+) -> Result<Vec<LetterFate>, End> {
+    let until = request.until_of_one()?;
     let one = match sending.entry(way) {
         Entry::Occupied(one) => one.into_mut(),
-        Entry::Vacant(none) => none.insert(topic.sending(until).map_err(LettersRefused::Failed)?),
+        Entry::Vacant(none) => none.insert(topic.sending(until)),
     };
-    one.send(letters, until).map_err(LettersRefused::Failed)
+    let unreached = |why: &mut String| End::new(SendState::Unreached, why.as_str());
+    match one.as_mut().map_err(unreached)?.send(letters, until) {
+        Ok(fates) => Ok(fates),
+        Err(why) => {
+            *one = Err(why.clone());
+            Err(End::new(SendState::Unknown, why))
+        }
+    }
 }
 
 /// When a letter was sent again, and as which record.
@@ -290,12 +322,15 @@ fn in_topic(again: &Again, mark: SentAgain) -> (String, String) {
     (format_time(mark.at), record)
 }
 
-fn already((at, record): (String, String)) -> (SendState, Option<String>) {
+fn already((at, record): (String, String)) -> End {
     let why = format!("it was sent again as {record} at {at}");
-    (SendState::Already, Some(why))
+    End::new(SendState::Already, why)
 }
 
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_micros() as i64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,6 +104,7 @@ fn read(partition: Partition, options: DecoderOptions, record: &TryRecord) -> So
             length: record.value.len() as u64,
             headers: Some(record.headers.iter().map(header).collect()),
             event_time: Some(now),
+            private: 0,
         }
     });
     SourceEvent::Records {

@@ -108,6 +108,7 @@ impl Trial<'_> {
             sources: ports.collect(),
             sinks,
             dead: Box::new(self.tap(At::Read)),
+            seal: None,
             audit,
             committer: Box::new(LogCommitter::alone(log.clone())),
         };

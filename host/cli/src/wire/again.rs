@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use anyhow::Context as _;
 use tidegate_connect::kafka::{KafkaAgain, KafkaCommitter};
 use tidegate_connect::{LetterLog, LetterSource};
-use tidegate_contract::{CommitPoint, IngestLog, Source};
+use tidegate_contract::{CommitPoint, IngestLog, LetterSeal, Source};
 use tidegate_control::config::{Pipeline, SourceKind};
 use tidegate_state::{FileIngestLog, IngestLimits, PrivateDisk, StateDirectory};
 
@@ -111,7 +111,7 @@ impl Again {
     /// What reads it, as this one of them; one that a group reads is followed by the worker's transactions.
     pub(super) fn source(
         &self,
-        pipeline: &Pipeline,
+        (pipeline, seal): (&Pipeline, &LetterSeal),
         index: usize,
         until: Until,
         committer: Option<&mut KafkaCommitter>,
@@ -123,13 +123,20 @@ impl Again {
             Way::Log(log) => {
                 let (name, log) = (self.name.clone(), log.log.clone());
                 let until_end = until != Until::Forever;
-                Box::new(LetterSource::new(number, name, log, decoder, until_end)?)
+                Box::new(LetterSource::new(
+                    number,
+                    name,
+                    log,
+                    decoder,
+                    seal.clone(),
+                    until_end,
+                )?)
             }
             Way::Topic(topic) => {
                 let (mut options, properties) = kafka::again_reader(pipeline, source, number);
                 options.decoder = decoder;
                 options.until_end = until != Until::Forever;
-                let opened = topic.source(options, properties)?;
+                let opened = topic.source(options, properties, seal.clone())?;
                 if let Some(committer) = committer {
                     committer.follow_letters(&self.name, &opened)?;
                 }

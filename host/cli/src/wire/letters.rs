@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicU64;
 
 use tidegate_connect::file::FileLetters;
 use tidegate_connect::kafka::KafkaLetters;
-use tidegate_contract::{LetterStore, Recovered};
+use tidegate_contract::{LetterSeal, LetterStore, Recovered};
 use tidegate_control::config::{Pipeline, SinkKind};
+use tidegate_state::StateDirectory;
 
 use super::again::Again;
 use super::committed::DEAD_LETTERS;
@@ -24,8 +25,18 @@ pub(crate) fn committed(pipeline: &Pipeline, recovered: &Recovered) -> Arc<Atomi
     Arc::new(AtomicU64::new(length))
 }
 
-/// The letters of a pipeline.
-pub(crate) fn open(pipeline: &Pipeline, committed: Arc<AtomicU64>, again: Vec<Again>) -> Letters {
+/// With what letters keep private attributes.
+pub(crate) fn seal(state: &StateDirectory) -> LetterSeal {
+    LetterSeal::new(Arc::new(state.key().clone()))
+}
+
+/// The letters of a pipeline. To send them, `seal` opens their private attributes.
+pub(crate) fn open(
+    pipeline: &Pipeline,
+    committed: Arc<AtomicU64>,
+    again: Vec<Again>,
+    seal: Option<LetterSeal>,
+) -> Letters {
     let store: Result<Arc<dyn LetterStore>, String> = match &pipeline.dead_letters {
         SinkKind::File { path } => Ok(Arc::new(FileLetters::new(path.clone(), committed))),
         SinkKind::Kafka(topic) => Ok(Arc::new(KafkaLetters::new(
@@ -37,5 +48,5 @@ pub(crate) fn open(pipeline: &Pipeline, committed: Arc<AtomicU64>, again: Vec<Ag
             "dead letters go where they cannot be read again; send them to a file or a topic with [dead-letters]".into(),
         ),
     };
-    Letters::new(store, Sender::new(pipeline, again))
+    Letters::new(store, Sender::new(pipeline, again, seal))
 }

@@ -18,6 +18,7 @@ use super::again::Again;
 use super::committers::Committers;
 use super::gateway::{Gateway, Idle};
 use super::kafka;
+use super::letters;
 use crate::commands::run::Until;
 use crate::exit::Failure;
 
@@ -103,6 +104,7 @@ pub(crate) fn worker_parts(
     )?;
     let mut parts = Vec::new();
     let audit = ground.audit;
+    let seal = letters::seal(ground.state);
     for worker in (0..count).rev() {
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         for index in 0..pipeline.sources.len() {
@@ -117,7 +119,7 @@ pub(crate) fn worker_parts(
         }
         for (index, letters) in ground.again.iter().enumerate() {
             sources.push(match worker {
-                0 => letters.source(pipeline, index, until, committers.of(worker))?,
+                0 => letters.source((pipeline, &seal), index, until, committers.of(worker))?,
                 _ => Box::new(Idle::new()),
             });
         }
@@ -129,6 +131,7 @@ pub(crate) fn worker_parts(
             sources,
             sinks,
             dead,
+            seal: Some(seal.clone()),
             audit: audit.map(|audit| {
                 Box::new(match worker {
                     0 => audit.doorkeeper(),

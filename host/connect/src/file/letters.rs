@@ -33,7 +33,11 @@ impl FileLetters {
     fn open(&self) -> Result<Option<(File, u64)>, LetterError> {
         let committed = self.committed.load(Ordering::Acquire);
         match File::open(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound && committed == 0 => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let gone = format!("it is gone, and the commit log has {committed} bytes of it");
+                Err(self.error(&io::Error::new(ErrorKind::NotFound, gone)))
+            }
             Err(error) => Err(self.error(&error)),
             Ok(file) => {
                 let length = file.metadata().map_err(|error| self.error(&error))?.len();
@@ -298,6 +302,14 @@ mod tests {
         assert_eq!(refused, Err(LetterError::Cursor("0.1".into())));
         let missing = FileLetters::new(path.with_extension("none"), Arc::default());
         assert!(paged(&missing, 1).is_empty());
+        let gone = FileLetters::new(path.with_extension("none"), Arc::new(AtomicU64::new(8)));
+        let told = gone.newest(None, soon(), &mut |_| ControlFlow::Continue(()));
+        let told = told.unwrap_err().to_string();
+        assert!(
+            told.contains("it is gone, and the commit log has 8 bytes"),
+            "{told}"
+        );
+        assert!(gone.find("0", soon()).is_err());
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(super) struct Letter {
     form: LetterForm,
     event_time: Option<i64>,
     headers: Option<Vec<(String, Option<Vec<u8>>)>>,
+    private: u64,
+    private_sealed: Option<Vec<u8>>,
     /// Bytes that key, value, reason and backtrace had. More than a message can hold is not kept.
     lengths: [usize; 4],
     /// Which of [`KEPT`] it is cut to.
@@ -76,6 +78,8 @@ impl Letter {
                     headers.map(|(name, value)| ((*name).to_owned(), value.map(<[u8]>::to_vec)));
                 owned.collect()
             }),
+            private: letter.private,
+            private_sealed: letter.private_sealed.map(<[u8]>::to_vec),
             step: 0,
             by_place: false,
         }
@@ -103,6 +107,11 @@ impl Letter {
         format!("{pipeline}/{source}/{partition}/{offset}{piece}@{stage}").into_bytes()
     }
 
+    /// What is sealed of its private attributes. It opens for the whole key and value alone.
+    fn sealed(&self) -> Option<&[u8]> {
+        self.private_sealed.as_deref().filter(|_| self.step == 0)
+    }
+
     fn header_bytes(&self) -> Option<usize> {
         let size = |(name, value): &(String, Option<Vec<u8>>)| {
             name.len() + value.as_ref().map_or(0, Vec::len)
@@ -120,6 +129,7 @@ impl Letter {
             self.backtrace.as_ref().map_or(0, String::len),
             // They are left out at the first step.
             self.header_bytes().filter(|_| self.step == 0).unwrap_or(0),
+            self.sealed().map_or(0, <[u8]>::len),
         ];
         let longest = longest.into_iter().max().unwrap_or(0);
         // A step that cuts nothing would be refused as the one before it was.
@@ -179,6 +189,8 @@ impl Letter {
                 form: self.form,
                 event_time: self.event_time,
                 headers: headers.as_deref(),
+                private: self.private,
+                private_sealed: self.sealed(),
             },
             &cut,
         );

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::TopicPartitionList;
@@ -21,19 +21,39 @@ use super::{Properties, is_transient};
 const STRIDE: u64 = 64;
 /// Bytes of letters after which one call ends, and those that are held at a time.
 const READ: u64 = 64 << 20;
-/// Clients that are kept for the next call.
-const KEPT: usize = 4;
+/// Clients there are at the most: they are kept for the next call, and who finds all at work waits for one.
+const CLIENTS: usize = 4;
 /// How long is waited at a time.
 const LOOK: Duration = Duration::from_millis(100);
 /// A question to brokers has at most so long.
 const ASK: Duration = Duration::from_secs(10);
+/// And so long at the least, also where the time of a call is over: it gets on a little.
+const LEAST: Duration = Duration::from_secs(2);
 
 /// The dead letters of a topic, as nobody's member: only committed ones, the newest of all partitions first by their time.
 pub struct KafkaLetters {
     brokers: String,
     topic: String,
     properties: Properties,
-    idle: Mutex<Vec<BaseConsumer<Context>>>,
+    clients: Mutex<Clients>,
+    free: Condvar,
+}
+
+#[derive(Default)]
+struct Clients {
+    idle: Vec<BaseConsumer<Context>>,
+    /// Calls that have one.
+    lent: usize,
+}
+
+/// The right to one client, for a call.
+struct Lent<'l>(&'l KafkaLetters);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.clients().lent -= 1;
+        self.0.free.notify_one();
+    }
 }
 
 /// A letter of a partition.
@@ -73,7 +93,8 @@ impl KafkaLetters {
             brokers: brokers.into(),
             topic: topic.into(),
             properties,
-            idle: Mutex::default(),
+            clients: Mutex::default(),
+            free: Condvar::new(),
         }
     }
 
@@ -84,12 +105,28 @@ impl KafkaLetters {
         }
     }
 
-    fn consumer(&self) -> Result<BaseConsumer<Context>, LetterError> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(consumer) = idle.pop() {
-            return Ok(consumer);
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client, as soon as there is one for this call.
+    fn client(&self, until: Instant) -> Result<(Lent<'_>, BaseConsumer<Context>), LetterError> {
+        let left = until.saturating_duration_since(Instant::now());
+        let is_taken = |clients: &mut Clients| clients.lent >= CLIENTS;
+        let waited = self.free.wait_timeout_while(self.clients(), left, is_taken);
+        let (mut clients, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if clients.lent >= CLIENTS {
+            return Err(self.error("others are at it; try again"));
         }
-        drop(idle);
+        clients.lent += 1;
+        let idle = clients.idle.pop();
+        drop(clients);
+        let lent = Lent(self);
+        let consumer = idle.map_or_else(|| self.connected(), Ok)?;
+        Ok((lent, consumer))
+    }
+
+    fn connected(&self) -> Result<BaseConsumer<Context>, LetterError> {
         let ours = [
             ("queued.max.messages.kbytes", "4096"),
             ("fetch.wait.max.ms", "50"),
@@ -115,10 +152,7 @@ impl KafkaLetters {
 
     /// For the next call. One whose call failed is dropped.
     fn keep(&self, consumer: BaseConsumer<Context>) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < KEPT {
-            idle.push(consumer);
-        }
+        self.clients().idle.push(consumer);
     }
 
     fn partitions(
@@ -317,7 +351,7 @@ impl Found {
 
 fn left(until: Instant) -> Duration {
     let left = until.saturating_duration_since(Instant::now());
-    left.clamp(LOOK, ASK)
+    left.clamp(LEAST, ASK)
 }
 
 /// Where each partition goes on that has something left.
@@ -362,7 +396,7 @@ impl LetterStore for KafkaLetters {
             places.ok_or_else(|| LetterError::Cursor(text.to_owned()))
         });
         let before = before.transpose()?;
-        let consumer = self.consumer()?;
+        let (_lent, consumer) = self.client(until)?;
         let next = self.back(&consumer, before, until, look)?;
         self.keep(consumer);
         Ok(next)
@@ -372,7 +406,7 @@ impl LetterStore for KafkaLetters {
         let Some((partition, offset)) = place(text) else {
             return Ok(None);
         };
-        let consumer = self.consumer()?;
+        let (_lent, consumer) = self.client(until)?;
         let known = self.partitions(&consumer, until)?.contains(&partition);
         let mut found = None;
         if known {

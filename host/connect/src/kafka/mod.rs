@@ -50,7 +50,7 @@ use tracing::{debug, warn};
 
 pub use again::{
     KafkaAgain, KafkaAgainOptions, KafkaLetterSource, KafkaSending, LetterFate, LetterToSend,
-    SentAgain, letter_name,
+    SentAgain,
 };
 pub use check::{PropertyFault, check_reader, check_writer};
 pub use feed::{FeedFailure, KafkaFeed, KafkaFeedOptions};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tidegate_codec::{DecoderOptions, format_time};
+use tidegate_contract::LetterSeal;
 
 use super::Properties;
 
@@ -50,8 +51,9 @@ pub struct KafkaSourceOptions {
     pub instance: Option<String>,
     /// Format (`json` or `raw`), key, event time, limits.
     pub decoder: DecoderOptions,
-    /// Its messages are dead letters that are sent again, which become the records that they were.
-    pub letters: bool,
+    /// Its messages are dead letters that are sent again, which become the records that they were: with what opens their
+    /// private attributes.
+    pub letters: Option<LetterSeal>,
     /// Where to begin without a position.
     pub start: KafkaStart,
     /// Ends each partition where it ended when the source was opened, whoever reads it until then; one that was added
@@ -83,7 +85,7 @@ impl KafkaSourceOptions {
             group: group.into(),
             instance: None,
             decoder: DecoderOptions::default(),
-            letters: false,
+            letters: None,
             start: KafkaStart::Earliest,
             until_end: false,
             patience: Duration::from_secs(300),

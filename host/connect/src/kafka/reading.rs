@@ -66,10 +66,12 @@ impl Reading {
         };
         let headers = message.headers();
         let mut again = None;
-        if options.letters {
-            match again::read(message.key(), message.value()) {
+        if let Some(seal) = &options.letters {
+            let headers = headers.as_deref().unwrap_or_default();
+            match again::read(message.key(), message.value(), headers) {
                 Ok(letter) => {
-                    if let Err(reason) = letter.take(decoder, id, &mut self.gathered.batch) {
+                    let batch = &mut self.gathered.batch;
+                    if let Err(reason) = letter.take(decoder, seal, id, batch) {
                         self.gathered.reject(letter.rejected(offset, reason));
                     }
                     return;
@@ -113,6 +115,7 @@ impl Reading {
                 length: value.len() as u64,
                 headers: headers.as_ref().ok().and_then(|headers| kept(headers)),
                 event_time: input.event_time,
+                private: 0,
             });
         }
     }

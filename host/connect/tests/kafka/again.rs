@@ -1,19 +1,20 @@
 //! Dead letters that are sent again through a topic.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
-use tidegate_codec::{DecoderOptions, SENT_FROM, encode_dead_letter};
+use tidegate_codec::{DecoderOptions, SENT_FROM, decode_dead_letter, encode_dead_letter};
 use tidegate_connect::kafka::{
     KafkaAgain, KafkaAgainOptions, KafkaSourceOptions, LetterFate, LetterToSend, Properties,
-    letter_name,
 };
-use tidegate_contract::{DeadLetter, LetterForm, Source as _, SourceEvent};
+use tidegate_contract::{DeadLetter, LetterForm, LetterSeal, Source as _, SourceEvent};
 use tidegate_record::RecordId;
 
 use crate::broker::{brokers, make, records, setting, topic};
+use crate::worker::Key;
 use crate::{DEADLINE, WAIT};
 
 fn soon() -> Instant {
@@ -30,6 +31,10 @@ fn name(begin: &str) -> String {
 /// What one process has of the topic.
 fn process(topic: &str) -> KafkaAgain {
     KafkaAgain::new(KafkaAgainOptions::new(brokers(), topic))
+}
+
+fn seal() -> LetterSeal {
+    LetterSeal::new(Arc::new(Key(5)))
 }
 
 fn letter(offset: u64, value: &[u8], form: LetterForm) -> LetterToSend {
@@ -53,10 +58,8 @@ fn letter(offset: u64, value: &[u8], form: LetterForm) -> LetterToSend {
         ..DeadLetter::default()
     };
     encode_dead_letter(&mut bytes, &letter);
-    LetterToSend {
-        key: letter_name(&format!("in/0/{offset}@0.{offset}"), &bytes),
-        bytes,
-    }
+    let stored = decode_dead_letter(&bytes).unwrap();
+    LetterToSend::new(&format!("in/0/{offset}@0.{offset}"), &stored, bytes)
 }
 
 fn some(count: u64) -> Vec<LetterToSend> {
@@ -98,15 +101,17 @@ fn a_letter_is_sent_once_by_whichever_of_many_processes_and_all_see_its_mark() {
     let late = process(&topic);
     late.look(soon()).unwrap();
     for (index, letter) in letters.iter().enumerate() {
-        let mark = late.sent(&letter.key).unwrap();
+        let mark = late.sent(&letter.death).unwrap();
         let sent = |fates: &&Vec<LetterFate>| fates[index] == LetterFate::Sent(mark);
         let already = |fates: &&Vec<LetterFate>| fates[index] == LetterFate::Already(mark);
         assert_eq!(fates.iter().filter(sent).count(), 1, "{}", letter.key);
         assert_eq!(fates.iter().filter(already).count(), 3, "{}", letter.key);
     }
-    // Other bytes under the same id are another letter.
-    let other = letter(0, b"{\"n\":2}", LetterForm::Record);
-    assert_eq!(late.sent(&other.key), None);
+    // Another copy of a death was sent with the first; the death of another record was not.
+    let copy = letter(0, b"{\"n\":2}", LetterForm::Record);
+    assert!(late.sent(&copy.death).is_some());
+    let other = letter(60, b"{\"n\":2}", LetterForm::Record);
+    assert_eq!(late.sent(&other.death), None);
     // The same twice in one request is sent once.
     let twice = [other.clone(), other];
     let fates = late.sending(soon()).unwrap().send(&twice, soon()).unwrap();
@@ -141,8 +146,8 @@ fn what_a_killed_sender_left_open_was_not_sent_and_what_it_committed_was() {
     // Somebody who only looks sees what is committed.
     let process = process(&topic);
     process.look(soon()).unwrap();
-    assert!(process.sent(&letters[0].key).is_some());
-    assert!(process.sent(&letters[1].key).is_none());
+    assert!(process.sent(&letters[0].death).is_some());
+    assert!(process.sent(&letters[1].death).is_none());
     let fates = process.sending(soon()).unwrap().send(&letters, soon());
     let fates = fates.unwrap();
     assert!(
@@ -241,13 +246,17 @@ fn what_is_sent_again_is_read_as_the_record_that_it_was_once_there_is_a_topic() 
     };
     let process = process(&topic);
     // Nothing was ever sent: there is nothing to wait for.
-    let mut none = process.source(options(true), Properties::new()).unwrap();
+    let mut none = process
+        .source(options(true), Properties::new(), seal())
+        .unwrap();
     let said = none.poll(10, 1 << 20, WAIT).unwrap();
     assert!(matches!(said, SourceEvent::Assigned(list) if list.is_empty()));
     drop(none);
 
     let process = KafkaAgain::new(KafkaAgainOptions::new(brokers(), &topic));
-    let mut source = process.source(options(false), Properties::new()).unwrap();
+    let mut source = process
+        .source(options(false), Properties::new(), seal())
+        .unwrap();
     let said = source.poll(10, 1 << 20, WAIT).unwrap();
     assert!(matches!(said, SourceEvent::Assigned(list) if list.is_empty()));
     let letters = [
@@ -309,12 +318,12 @@ fn what_is_sent_again_is_read_as_the_record_that_it_was_once_there_is_a_topic() 
     assert_eq!(rejected[0].preview, b"{\"other\":1}");
     assert_eq!(rejected[0].headers.as_ref().unwrap()[0].0, SENT_FROM);
     assert!(
-        rejected[1].reason.contains("its key is not"),
+        rejected[1].reason.contains("no dead letter"),
         "{}",
         rejected[1].reason
     );
     assert!(
-        rejected[2].reason.contains("its bytes are not"),
+        rejected[2].reason.contains("no dead letter"),
         "{}",
         rejected[2].reason
     );

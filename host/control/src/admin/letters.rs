@@ -35,7 +35,7 @@ pub(super) async fn send(State(shared): State<Arc<Shared>>, request: Request) ->
         Ok(body) => body,
         Err(response) => return response,
     };
-    let SendLetters { ids } = match serde_json::from_slice(&body) {
+    let letters: SendLetters = match serde_json::from_slice(&body) {
         Ok(letters) => letters,
         Err(error) => {
             return failed(
@@ -44,16 +44,16 @@ pub(super) async fn send(State(shared): State<Arc<Shared>>, request: Request) ->
             );
         }
     };
-    if ids.is_empty() || ids.len() > MAX_SENT {
+    let asked = letters.ids.len();
+    if asked == 0 || asked > MAX_SENT {
         return failed(
             StatusCode::UNPROCESSABLE_ENTITY,
             format!(
-                "{} letters are not between 1 and {MAX_SENT}, which one request may send again",
-                ids.len()
+                "{asked} letters are not between 1 and {MAX_SENT}, which one request may send again"
             ),
         );
     }
-    answered(call(shared, move |host| host.send_dead_letters(&ids)).await)
+    answered(call(shared, move |host| host.send_dead_letters(&letters)).await)
 }
 
 fn understood(asked: Vec<(String, String)>) -> Result<LetterQuery, String> {

@@ -3,8 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{
-    Became, Blame, CommitError, DeadLetter, LETTER_HEADERS, LetterForm, LetterHeader, ModelError,
-    Rejected,
+    Became, Blame, CommitError, DeadLetter, LETTER_HEADERS, LetterForm, LetterHeader, LetterSeal,
+    ModelError, Rejected, SealedFor,
 };
 use tidegate_record::{RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordUnanswered};
@@ -66,7 +66,7 @@ impl Output {
             let headers = headers(&kept.unwrap_or(*record));
             let trace = self.traces.dead(record, stage, true, death.attempts);
             let meters = self.meters.clone();
-            let letter = DeadLetter {
+            let mut letter = DeadLetter {
                 pipeline: meters.pipeline(),
                 id: record.id(),
                 source: source_name(&topology, record.id()),
@@ -82,7 +82,13 @@ impl Output {
                 form: LetterForm::Record,
                 event_time: record.event_time(),
                 headers: headers.as_deref(),
+                private: u64::from(record.attributes().number()),
+                private_sealed: None,
             };
+            // One of a caller is not sent again, and who asked has what is private.
+            let seal = self.seal.as_ref().filter(|_| !called && letter.private > 0);
+            let sealed = seal.and_then(|seal| sealed(seal, &letter, record));
+            letter.private_sealed = sealed.as_deref();
             self.write_dead(&letter, trace)?;
         }
         self.tell(
@@ -132,6 +138,8 @@ impl Output {
             form: LetterForm::Input,
             event_time: rejected.event_time,
             headers: headers.as_deref(),
+            private: rejected.private,
+            private_sealed: None,
         };
         let trace = self.traces.rejected(id, identity, rejected, DECODE);
         self.write_dead(&letter, trace)?;
@@ -179,6 +187,17 @@ impl Output {
         .emit(&self.meters);
         Ok(())
     }
+}
+
+/// The private attributes of a record, for its letter alone.
+fn sealed(seal: &LetterSeal, letter: &DeadLetter<'_>, record: &RecordView<'_>) -> Option<Vec<u8>> {
+    let name = SealedFor::letter_name(letter.pipeline, &letter.record(), letter.stage, letter.at);
+    let place = SealedFor {
+        letter: &name,
+        key: letter.key,
+        value: letter.value,
+    };
+    seal.seal(&place, record.attributes())
 }
 
 /// The public headers of a record, unless they are more than a letter is to have.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_contract::{
-    Became, CommitError, Cut, DeadLetter, LetterForm, Participants, Partition, RefusedRecord, Sink,
-    SinkError,
+    Became, CommitError, Cut, DeadLetter, LetterForm, LetterSeal, Participants, Partition,
+    RefusedRecord, Sink, SinkError,
 };
 use tidegate_record::{BatchView, Origin, RecordId};
 use tidegate_telemetry::events::RecordsWritten;
@@ -34,6 +34,8 @@ pub(crate) struct Output {
     pub topology: Arc<Topology>,
     pub sinks: Vec<Box<dyn Sink>>,
     pub dead: Box<dyn Sink>,
+    /// With what dead letters keep private attributes.
+    pub seal: Option<LetterSeal>,
     /// Who was answered what.
     pub audit: Audit,
     /// One for each sink: records written since the last flush that the sink may refuse when it is flushed.
@@ -71,6 +73,7 @@ impl Output {
             unsettled: vec![0; sinks.len()],
             sinks,
             dead,
+            seal: None,
             audit: Audit::default(),
             latency: meters.latency_recorder(),
             meters,
@@ -280,6 +283,7 @@ impl Participants for Output {
                     form: LetterForm::Output,
                     event_time: None,
                     headers: None,
+                    ..DeadLetter::default()
                 };
                 self.write_letter(&letter, traces.get(&record.id).copied())?;
             }

@@ -405,6 +405,7 @@ fn input_that_is_no_record_has_a_trace_too() {
             let parent = parent.as_bytes().to_vec();
             vec![("traceparent".to_owned(), Some(parent))]
         }),
+        private: 0,
     };
     let came = TraceContext::parse(CAME.as_bytes()).unwrap();
     let trace = traces.rejected(id, "it", &rejected(Some(CAME)), "decode");

@@ -68,6 +68,7 @@ impl GatewaySource {
                     length: record.value.len() as u64,
                     headers: None,
                     event_time: Some(now),
+                    private: 0,
                 });
             }
         }

@@ -512,6 +512,7 @@ impl Setting {
         };
         let log: Arc<dyn CommitLog> = Arc::new(log);
         let parts = WorkerParts {
+            seal: None,
             audit: None,
             sources: vec![source],
             sinks: vec![sink("out")],

@@ -14,7 +14,7 @@ use super::super::begin::ends_within;
 use super::super::client::Settings;
 use super::super::rebalance::Context;
 use super::super::{is_transient, native};
-use super::{KafkaAgain, LOOK, MOST, digest, left};
+use super::{KafkaAgain, LOOK, MOST, death_in, left};
 
 /// The header that says whose attempt a record is of.
 pub(super) const BY: &str = "tidegate-attempt";
@@ -192,7 +192,7 @@ impl Reader {
     fn take(&mut self, again: &KafkaAgain, message: &BorrowedMessage<'_>) -> Result<(), String> {
         let offset = message.offset().max(0) as u64;
         let mut known = again.known();
-        let key = digest(message.key().unwrap_or_default());
+        let key = death_in(message.key().unwrap_or_default());
         if known.len() >= MOST && !known.0.contains_key(&key) {
             return Err(format!("it has more than {MOST} letters"));
         }

@@ -1,6 +1,6 @@
 //! Dead letters that are sent again where cuts are Kafka transactions: a compacted topic, which is the input and the mark.
 //!
-//! A record of it is a letter as it was written, under its id and the digest of its bytes. Who sends has the one
+//! A record of it is a letter as it was written, under its record and the digest of its death. Who sends has the one
 //! transactional id of the topic, so that whoever sent before is fenced, and reads the topic to its end before it writes:
 //! what is there was sent. So a letter is there once, whichever processes of the group send it, and however they end. The
 //! group of the source reads it like any topic.
@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use rdkafka::config::ClientConfig;
 use sha2::{Digest as _, Sha256};
-use tidegate_codec::decode_dead_letter;
+use tidegate_codec::{StoredLetter, decode_dead_letter};
+use tidegate_contract::LetterHeader;
 
 pub use self::marks::SentAgain;
 use self::marks::{Known, Reader};
@@ -26,7 +27,7 @@ use super::client::Settings;
 use super::internal::InternalTopic;
 use super::source::ASK;
 use super::{Properties, timeouts};
-use crate::again::{Again, MAX_LETTER_ID, unsendable};
+use crate::again::{Again, MAX_LETTER_ID, letter_death, unsealable, unsendable};
 
 /// Letters of a source that can be sent again: each stays in the topic as its mark, and in memory by its digest.
 const MOST: usize = 1_000_000;
@@ -34,7 +35,11 @@ const MOST: usize = 1_000_000;
 const LOOK: Duration = Duration::from_millis(20);
 /// What such a topic is, to stand before its name.
 const WHAT: &str = "topic of letters sent again";
-/// Hexadecimal digits of the digest in a key.
+/// The header with the id of the letter that was sent.
+const LETTER: &str = "tidegate-letter";
+/// The header of a letter that is sent without the private attributes that its record had.
+const WITHOUT_PRIVATE: &str = "tidegate-without-private";
+/// Hexadecimal digits of the death in a key.
 const DIGITS: usize = 64;
 
 /// Where letters of a source are sent again.
@@ -113,10 +118,10 @@ impl KafkaAgain {
         read.map_err(|why| format!("{}: {why}", self.place))
     }
 
-    /// When a letter was sent again, as far as is known since the last [`look`](KafkaAgain::look). `key` is its
-    /// [`letter_name`].
-    pub fn sent(&self, key: &str) -> Option<SentAgain> {
-        self.known().sent(&digest(key.as_bytes()))
+    /// When a letter was sent again, as far as is known since the last [`look`](KafkaAgain::look). `death` is its
+    /// [`letter_death`].
+    pub fn sent(&self, death: &[u8; 32]) -> Option<SentAgain> {
+        self.known().sent(death)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -147,14 +152,11 @@ impl KafkaAgain {
     }
 }
 
-/// What a letter is called in the topic: its id, and what its bytes are known by. In files of two processes letters may
-/// have the same id.
-pub fn letter_name(id: &str, bytes: &[u8]) -> String {
-    let digits = Sha256::digest(bytes);
-    let mut name = String::with_capacity(id.len() + 1 + DIGITS);
-    name.push_str(id);
-    name.push('#');
-    for byte in digits {
+/// What a letter is called in the topic: its record and stage, for who reads it there, and its death. Of several copies one
+/// is there.
+fn key_of(letter: &StoredLetter, death: &[u8; 32]) -> String {
+    let mut name = format!("{}@{}#", letter.id, letter.stage);
+    for byte in death {
         for half in [byte >> 4, byte & 15] {
             name.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
         }
@@ -162,38 +164,54 @@ pub fn letter_name(id: &str, bytes: &[u8]) -> String {
     name
 }
 
+/// The death that a key names; of what is no letter's key, something that is no death.
+fn death_in(key: &[u8]) -> [u8; 32] {
+    let digits = key.len().checked_sub(DIGITS).and_then(|at| key.get(at..));
+    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+    let byte = |index: usize| u8::from_str_radix(digits?.get(2 * index..2 * index + 2)?, 16).ok();
+    let mut death = [0; 32];
+    for (index, into) in death.iter_mut().enumerate() {
+        match byte(index) {
+            Some(byte) => *into = byte,
+            None => return Sha256::digest(key).into(),
+        }
+    }
+    death
+}
+
 /// The letter of a message. Whoever may write to the topic may write anything: the error says why it is none.
-pub(super) fn read(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Again, String> {
+pub(super) fn read(
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+    headers: &[LetterHeader<'_>],
+) -> Result<Again, String> {
     let none = |why: &str| Err(format!("no letter that was sent again: {why}"));
-    let key = key.and_then(|key| std::str::from_utf8(key).ok());
-    let Some((id, _)) = key.and_then(|key| key.rsplit_once('#')) else {
-        return none("its key is not a letter's id and digest");
+    let bytes = value.unwrap_or_default();
+    let Some(mut letter) = decode_dead_letter(bytes) else {
+        return none("its bytes are no dead letter of Tidegate");
+    };
+    if key != Some(key_of(&letter, &letter_death(&letter)).as_bytes()) {
+        return none("its key is that of another letter");
+    }
+    let header = |wanted: &str| headers.iter().find(|(name, _)| *name == wanted);
+    let id = header(LETTER).and_then(|(_, value)| std::str::from_utf8((*value)?).ok());
+    let Some(id) = id else {
+        return none("it has no header with its id");
     };
     if id.len() > MAX_LETTER_ID {
         let length = id.len();
         return none(&format!("an id of {length} bytes exceeds {MAX_LETTER_ID}"));
     }
-    let bytes = value.unwrap_or_default();
-    if key != Some(letter_name(id, bytes).as_str()) {
-        return none("its bytes are not those of its key");
+    if (id.rsplit_once('@')).is_none_or(|(record, _)| record != letter.id) {
+        return none("its id is that of another record");
     }
-    let Some(letter) = decode_dead_letter(bytes) else {
-        return none("its bytes are no dead letter of Tidegate");
-    };
-    if id
-        .rsplit_once('@')
-        .is_none_or(|(record, _)| record != letter.id)
-    {
-        return none("its key is that of another record");
+    if header(WITHOUT_PRIVATE).is_some() {
+        (letter.private, letter.private_sealed) = (0, None);
     }
-    match unsendable(&letter) {
+    match unsendable(&letter).or_else(|| unsealable(&letter, None)) {
         Some(why) => none(why),
         None => Ok(Again::of(id, letter)),
     }
-}
-
-fn digest(bytes: &[u8]) -> [u8; 32] {
-    Sha256::digest(bytes).into()
 }
 
 /// What is left of the time, for one question to brokers.
@@ -239,33 +257,65 @@ mod tests {
     fn what_is_no_letter_is_refused_by_its_reason() {
         let letter = br#"{"id":"in/0/1","source":"in","partition":0,"offset":1,"stage":"s","reason":"r","attempts":1,
             "key":null,"value":"v","length":1,"at":"2026-11-22T08:00:00Z","form":"record","event_time":null,"headers":[]}"#;
-        let name = letter_name("in/0/1@0.7", letter);
-        assert_eq!(name.len(), "in/0/1@0.7".len() + 1 + DIGITS);
-        assert!(read(Some(name.as_bytes()), Some(letter)).is_ok());
-        let of = |id: &str, bytes: &[u8]| letter_name(id, bytes).into_bytes();
+        let of = |bytes: &[u8]| {
+            let letter = decode_dead_letter(bytes).unwrap();
+            key_of(&letter, &letter_death(&letter)).into_bytes()
+        };
+        let key = of(letter);
+        assert!(key.starts_with(b"in/0/1@s#"));
+        assert_eq!(key.len(), "in/0/1@s#".len() + DIGITS);
+        let death = letter_death(&decode_dead_letter(letter).unwrap());
+        assert_eq!(death_in(&key), death);
+        let id = |id: &'static str| (LETTER, Some(id.as_bytes()));
+        let good = [id("in/0/1@0.7")];
+        assert!(read(Some(&key), Some(letter), &good).is_ok());
+        // A copy that was written a second later is the same death.
+        let copy = String::from_utf8(letter.to_vec())
+            .unwrap()
+            .replace("08:00:00", "08:00:01");
+        assert!(read(Some(&key), Some(copy.as_bytes()), &[id("in/0/1@0.8")]).is_ok());
+        let private = |sealed: &str| copy.replace("}", &format!(",\"private\":1{sealed}}}"));
+        let (lost, kept) = (private(""), private(",\"private_sealed\":\"AAAA\""));
+        assert!(read(Some(&key), Some(kept.as_bytes()), &good).is_ok());
+        let without = [good[0], (WITHOUT_PRIVATE, Some(&b"true"[..]))];
+        assert!(read(Some(&key), Some(lost.as_bytes()), &without).is_ok());
         let long = "x".repeat(MAX_LETTER_ID + 1);
-        for (key, value, why) in [
-            (None, Some(&letter[..]), "its key is not"),
-            (Some(b"\xff#".to_vec()), Some(&letter[..]), "its key is not"),
-            (Some(of(&long, letter)), Some(&letter[..]), "exceeds 1024"),
+        let long = [(LETTER, Some(long.as_bytes()))];
+        let other = String::from_utf8(letter.to_vec())
+            .unwrap()
+            .replace("in/0/1", "in/0/2");
+        for (key, value, headers, why) in [
+            (None, Some(&letter[..]), &good[..], "another letter"),
             (
-                Some(name.clone().into_bytes()),
-                Some(&b"{}"[..]),
-                "its bytes are not those",
-            ),
-            (Some(name.into_bytes()), None, "its bytes are not those"),
-            (
-                Some(of("in/0/1@0.7", b"{}")),
-                Some(&b"{}"[..]),
-                "no dead letter",
-            ),
-            (
-                Some(of("in/0/2@0.7", letter)),
+                Some(&b"\xff#"[..]),
                 Some(&letter[..]),
+                &good[..],
+                "another letter",
+            ),
+            (
+                Some(&key),
+                Some(other.as_bytes()),
+                &good[..],
+                "another letter",
+            ),
+            (Some(&key), Some(&b"{}"[..]), &good[..], "no dead letter"),
+            (Some(&key), None, &good[..], "no dead letter"),
+            (Some(&key), Some(&letter[..]), &[], "no header with its id"),
+            (Some(&key), Some(&letter[..]), &long[..], "exceeds 1024"),
+            (
+                Some(&key),
+                Some(&letter[..]),
+                &[id("in/0/2@0.7")],
                 "another record",
             ),
+            (
+                Some(&key),
+                Some(lost.as_bytes()),
+                &good[..],
+                "private attributes",
+            ),
         ] {
-            let refused = read(key.as_deref(), value).unwrap_err();
+            let refused = read(key, value, headers).unwrap_err();
             assert!(refused.contains(why), "{refused}: {why}");
         }
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::Producer as _;
+use tidegate_codec::StoredLetter;
 use tracing::debug;
 
 use super::super::client::Settings;
@@ -21,7 +22,8 @@ use super::super::timeouts::TRANSACTION_TIMEOUT;
 use super::super::topic::{self, Rules};
 use super::super::transaction::{Failure, Line, Undelivered, deliver_all};
 use super::marks::{BY, consumer};
-use super::{KafkaAgain, LOOK, MOST, SentAgain, WHAT, digest, left};
+use super::{KafkaAgain, LETTER, LOOK, MOST, SentAgain, WHAT, WITHOUT_PRIVATE, key_of, left};
+use crate::again::letter_death;
 
 /// How long one whom another has fenced leaves that one alone, at first and at the most.
 const APART: Duration = Duration::from_millis(50);
@@ -30,10 +32,30 @@ const FAR_APART: Duration = Duration::from_secs(2);
 /// A letter that is to be sent again.
 #[derive(Clone, Debug)]
 pub struct LetterToSend {
-    /// Its [`letter_name`](super::letter_name).
+    /// Its id.
+    pub id: String,
+    /// What it is called in the topic.
     pub key: String,
+    /// Its [`letter_death`].
+    pub death: [u8; 32],
     /// Its bytes, as they were written.
     pub bytes: Vec<u8>,
+    /// It goes without the private attributes that its record had.
+    pub without_private: bool,
+}
+
+impl LetterToSend {
+    /// A letter with this id, which has these bytes.
+    pub fn new(id: &str, letter: &StoredLetter, bytes: Vec<u8>) -> LetterToSend {
+        let death = letter_death(letter);
+        LetterToSend {
+            id: id.to_owned(),
+            key: key_of(letter, &death),
+            death,
+            bytes,
+            without_private: false,
+        }
+    }
 }
 
 /// What became of a letter.
@@ -101,10 +123,7 @@ impl KafkaSending<'_> {
         until: Instant,
     ) -> Result<Vec<LetterFate>, String> {
         let by = RandomState::new().build_hasher().finish();
-        let keys: Vec<[u8; 32]> = letters
-            .iter()
-            .map(|letter| digest(letter.key.as_bytes()))
-            .collect();
+        let keys: Vec<[u8; 32]> = letters.iter().map(|letter| letter.death).collect();
         let mut refused = BTreeMap::new();
         let mut committed = false;
         let mut last = "no attempt was made".to_owned();
@@ -273,11 +292,22 @@ fn attempt(
             key: BY,
             value: Some(by.as_str()),
         };
+        let id = Header {
+            key: LETTER,
+            value: Some(letter.id.as_str()),
+        };
+        let mut headers = OwnedHeaders::new().insert(header).insert(id);
+        if letter.without_private {
+            headers = headers.insert(Header {
+                key: WITHOUT_PRIVATE,
+                value: Some("true"),
+            });
+        }
         let message = Message {
             key: Some(letter.key.as_bytes()),
             value: Some(&letter.bytes),
             millis: None,
-            headers: Some(OwnedHeaders::new().insert(header)),
+            headers: Some(headers),
             partition: Some(0),
         };
         let Err(why) = produce(producer, topic, message, *index, left(until)) else {

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rdkafka::admin::AdminClient;
-use tidegate_contract::{Partition, Source, SourceError, SourceEvent};
+use tidegate_contract::{LetterSeal, Partition, Source, SourceError, SourceEvent};
 use tracing::warn;
 
 use super::super::member::Member;
@@ -45,17 +45,19 @@ impl fmt::Debug for KafkaLetterSource {
 }
 
 impl KafkaAgain {
-    /// Reads what is sent again, as this source, group and member, with these settings of librdkafka. One that ends at the
+    /// Reads what is sent again, as this source, group and member, with these settings of librdkafka, and opens private
+    /// attributes. One that ends at the
     /// end of the topic has nothing to read where there is none when it is opened.
     pub fn source(
         &self,
         mut options: KafkaSourceOptions,
         properties: Properties,
+        seal: LetterSeal,
     ) -> Result<KafkaLetterSource, SourceError> {
         options.brokers.clone_from(&self.options.brokers);
         options.topic.clone_from(&self.options.topic);
         options.properties = properties;
-        options.letters = true;
+        options.letters = Some(seal);
         let fail = |why: String| SourceError::Read {
             place: self.place.clone(),
             why,

@@ -24,6 +24,8 @@ export const store = {
   /** When it came. */
   at: 0,
   samples: [],
+  /** What stands in the fields of the playground. */
+  typed: {},
 };
 
 const listeners = new Set();
@@ -70,7 +72,7 @@ export function signOut(why = '') {
   sessionStorage.removeItem(TOKEN);
   current += 1;
   aborter?.abort();
-  Object.assign(store, { link: 'signed-out', refused: why, status: null, samples: [] });
+  Object.assign(store, { link: 'signed-out', refused: why, status: null, samples: [], typed: {} });
   changed();
 }
 
@@ -150,7 +152,7 @@ export async function follow() {
       if (mine !== current) return;
       if (store.link === 'live' || !store.lostAt) store.lostAt = Date.now();
       store.link = store.status ? 'lost' : 'connecting';
-      store.lostWhy = error.name === 'AbortError' ? 'Nothing has come for ten seconds.' : error.message;
+      store.lostWhy = error.message;
     }
     const wait = PATIENCE[Math.min(tries, PATIENCE.length - 1)];
     tries += 1;
@@ -175,7 +177,7 @@ export async function* events(reader, aborted, patience = 10_000) {
   const decoder = new TextDecoder();
   let text = '';
   for (;;) {
-    const silence = setTimeout(() => aborted.abort(), patience);
+    const silence = setTimeout(() => aborted.abort(new Error(`Nothing has come for ${patience / 1000} seconds.`)), patience);
     const { value, done } = await reader.read().finally(() => clearTimeout(silence));
     if (done) return;
     text += decoder.decode(value, { stream: true });

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use crate::commit::{SinkPosition, TaskId};
 use crate::mark::{CutWitness, Mark};
@@ -85,14 +86,33 @@ pub trait AuditLog: Send {
     fn sibling(&self) -> Box<dyn AuditLog>;
 }
 
-/// Where lines come in beside those of workers: of answers that are given and ask no model. They go out with a worker's
-/// next cut, so that the chain has one writer.
+/// A question whose answer is shown while it is made.
+pub trait Shown: Send + Sync {
+    /// The run has ended: nothing more of it is shown. Gives its line as it stands, unless that was taken before.
+    fn close(&self, line: &mut dyn FnMut(&Audited<'_>));
+}
+
+/// Where lines come in beside those of workers: of answers that are given and ask no model, or are asked beside the
+/// stream. They go out with a worker's next cut, so that the chain has one writer.
 pub trait AuditDoor: Send + Sync {
     /// Takes a line.
     ///
     /// # Errors
     /// It takes no more: what has no line is not to be answered.
     fn take(&self, audited: &Audited<'_>) -> Result<(), DoorShut>;
+
+    /// Holds a place for the line of a question, so that whatever is shown of its answer is in a line however it ends:
+    /// also where the run ends first.
+    ///
+    /// # Errors
+    /// It takes no more: the question is not to be asked.
+    fn begin(&self, question: Arc<dyn Shown>) -> Result<u64, DoorShut>;
+
+    /// The question of a place has ended with this line; with none it was not asked.
+    ///
+    /// # Errors
+    /// The line is not taken. Where the run has ended, the question is told to close, and its line is what it gives then.
+    fn end(&self, place: u64, audited: Option<&Audited<'_>>) -> Result<(), DoorShut>;
 }
 
 /// Why a line is not taken.

@@ -27,7 +27,7 @@ mod tokens;
 mod vocabulary;
 mod wishes;
 
-pub use audit::{AuditContent, AuditDoor, AuditLog, Audited, DoorShut};
+pub use audit::{AuditContent, AuditDoor, AuditLog, Audited, DoorShut, Shown};
 pub use callers::{Became, CallerId, Callers, Listener, Tally, Terms};
 pub use commit::{
     Assignment, CommitError, CommitLog, CommitLogError, Committer, Cut, Entry, EntryCipher,

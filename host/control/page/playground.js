@@ -7,8 +7,9 @@ import { events, postJson, store } from './store.js';
 
 /** A model may have nothing to say for so long. */
 const PATIENCE = 150_000;
-/** What was typed, until the page is closed: whoever looks at another view finds it again. */
-const typedSoFar = {
+/** What stands in fields at first. What was typed is in the store until the page is closed or signed out: whoever looks at
+    another view finds it again. */
+const FIRST = {
   model: '', prompt: '', system: '', tokens: '256', heat: '0', seed: '0', raw: false,
   source: '', key: '', headers: '', value: '', ask: false,
 };
@@ -27,9 +28,9 @@ export function Playground({ slot: view }) {
 
 /** A field whose text is found again. */
 function useTyped(name) {
-  const [value, set] = useState(typedSoFar[name]);
+  const [value, set] = useState(store.typed[name] ?? FIRST[name]);
   return [value, (next) => {
-    typedSoFar[name] = next;
+    store.typed[name] = next;
     set(next);
   }];
 }
@@ -48,7 +49,7 @@ function useUnderWay() {
     try {
       await what(mine);
     } catch (error) {
-      setFailure(mine.signal.aborted ? 'Cancelled.' : error.message);
+      setFailure(mine.signal.aborted && error.name === 'AbortError' ? 'Cancelled.' : error.message);
     } finally {
       if (aborter.current === mine) {
         aborter.current = null;

@@ -26,6 +26,8 @@ export const store = {
   /** When it came. */
   at: 0,
   samples: [],
+  /** What stands in the fields of the playground. */
+  typed: {},
 };
 
 const listeners = new Set();
@@ -72,7 +74,7 @@ export function signOut(why = '') {
   sessionStorage.removeItem(TOKEN);
   current += 1;
   aborter?.abort();
-  Object.assign(store, { link: 'signed-out', refused: why, status: null, samples: [] });
+  Object.assign(store, { link: 'signed-out', refused: why, status: null, samples: [], typed: {} });
   changed();
 }
 
@@ -194,7 +196,7 @@ export async function follow() {
       if (rests) continue;
       if (store.link === 'live' || !store.lostAt) store.lostAt = Date.now();
       store.link = store.status ? 'lost' : 'connecting';
-      store.lostWhy = error.name === 'AbortError' ? 'Nothing has come for ten seconds.' : error.message;
+      store.lostWhy = error.message;
     }
     const wait = PATIENCE[Math.min(tries, PATIENCE.length - 1)];
     tries += 1;
@@ -219,7 +221,7 @@ export async function* events(reader, aborted, patience = SILENCE) {
   const decoder = new TextDecoder();
   let text = '';
   for (;;) {
-    const silence = setTimeout(() => aborted.abort(), patience);
+    const silence = setTimeout(() => aborted.abort(new Error(`Nothing has come for ${patience / 1000} seconds.`)), patience);
     const { value, done } = await reader.read().finally(() => clearTimeout(silence));
     if (done) return;
     text += decoder.decode(value, { stream: true });

@@ -49,7 +49,6 @@ mod traced;
 mod waiting;
 mod worker;
 
-pub use audit::{AuditLine, LineContent};
 pub use counts::Counts;
 pub use error::FlowError;
 pub use makers::{Makers, Outdated};

@@ -14,7 +14,7 @@ use tidegate_contract::{
 };
 use tidegate_telemetry::Meters;
 
-use crate::audit::{Audit, AuditLine};
+use crate::audit::Audit;
 use crate::begin::{self, Known, Stored};
 use crate::counts::Counts;
 use crate::error::FlowError;
@@ -205,9 +205,12 @@ impl Controls {
         self.shared.will_stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the run is to end.
+    /// Whether the run is to end: it was told so, or a worker has failed.
     pub fn is_stopping(&self) -> bool {
-        self.shared.will_stop.load(Ordering::Relaxed)
+        let Shared {
+            will_stop, failed, ..
+        } = &*self.shared;
+        will_stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed)
     }
 
     /// How each worker stands.
@@ -244,30 +247,6 @@ impl Controls {
     /// The components that the last cut named, by slot: what a restart would begin with.
     pub fn committed_slots(&self) -> Vec<SlotVersion> {
         self.shared.ledger.slots()
-    }
-
-    /// Writes a line of no record into the audit: with the next cut, which no end of the run comes before. An error says
-    /// why it is not there.
-    pub fn audit(&self, line: &AuditLine, deadline: Duration) -> Result<(), String> {
-        let until = Instant::now() + deadline;
-        for worker in &self.workers {
-            let (reply, answer) = crossbeam_channel::bounded(1);
-            let line = line.clone();
-            if worker
-                .send_deadline(Control::Audit { line, reply }, until)
-                .is_err()
-            {
-                // It has ended, or is stuck: another one may not be.
-                continue;
-            }
-            match answer.recv_deadline(until) {
-                Ok(true) => return Ok(()),
-                Ok(false) => return Err("this run has no audit".to_owned()),
-                Err(crossbeam_channel::RecvTimeoutError::Disconnected) => {}
-                Err(crossbeam_channel::RecvTimeoutError::Timeout) => break,
-            }
-        }
-        Err(format!("no worker has taken it within {deadline:?}"))
     }
 
     /// Makes every task run the current version of a stage, at its next batch boundary, and the log name it. Waits until

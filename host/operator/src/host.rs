@@ -18,6 +18,9 @@ use crate::wasi::Inert;
 /// The longest a call can be allowed to take; more is taken as this.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How often a guest is looked at whose slot may end at any time.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// What a call is for, and how long it may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Allowed {
@@ -25,13 +28,17 @@ pub(crate) enum Allowed {
     Start(Duration),
     /// `process`.
     Batch(Duration),
+    /// Anything, of a slot that has ended.
+    Nothing,
 }
 
 impl Allowed {
     /// The time of the call.
     pub(crate) fn time(self) -> Duration {
-        let (Allowed::Start(time) | Allowed::Batch(time)) = self;
-        time.min(LONGEST)
+        match self {
+            Allowed::Start(time) | Allowed::Batch(time) => time.min(LONGEST),
+            Allowed::Nothing => Duration::ZERO,
+        }
     }
 }
 
@@ -44,6 +51,7 @@ impl std::fmt::Display for DeadlinePassed {
         match self.0 {
             Allowed::Start(time) => write!(f, "no answer within {time:?}"),
             Allowed::Batch(time) => write!(f, "no answer within limits.deadline = \"{time:?}\""),
+            Allowed::Nothing => f.write_str("what it was run for has ended"),
         }
     }
 }
@@ -110,8 +118,19 @@ impl Host {
         joined(&self.logged, stderr)
     }
 
+    /// How long of this time a guest may run until it is looked at again.
+    fn unseen(&self, left: Duration) -> Duration {
+        match self.shared.ending {
+            Some(_) => left.min(LOOK),
+            None => left,
+        }
+    }
+
     /// Whether the running call is still in time.
     pub(crate) fn in_time(&self) -> Result<(), DeadlinePassed> {
+        if (self.shared.ending.as_ref()).is_some_and(|ending| ending.left().is_none()) {
+            return Err(DeadlinePassed(Allowed::Nothing));
+        }
         let (until, allowed) = self.deadline;
         if Instant::now() >= until {
             return Err(DeadlinePassed(allowed));
@@ -155,7 +174,7 @@ pub(crate) fn store(
     store.epoch_deadline_callback(|store| {
         store.data().in_time()?;
         let left = (store.data().deadline.0).saturating_duration_since(Instant::now());
-        Ok(UpdateDeadline::Continue(ticks(left)))
+        Ok(UpdateDeadline::Continue(ticks(store.data().unseen(left))))
     });
     store
 }
@@ -163,7 +182,8 @@ pub(crate) fn store(
 /// Gives the next call of this store so much time.
 pub(crate) fn arm(store: &mut wasmtime::Store<Host>, allowed: Allowed) {
     store.data_mut().deadline = (Instant::now() + allowed.time(), allowed);
-    store.set_epoch_deadline(ticks(allowed.time()));
+    let unseen = store.data().unseen(allowed.time());
+    store.set_epoch_deadline(ticks(unseen));
 }
 
 /// Everything an operator could import; what it may is decided by its grants before it is linked.

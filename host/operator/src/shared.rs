@@ -8,6 +8,7 @@ use std::time::Instant;
 use tidegate_telemetry::plain;
 
 use crate::budget::Budget;
+use crate::ending::Ending;
 use crate::listener::{Level, Listener};
 use crate::recent::{LogLines, Recent};
 
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     suppressed: AtomicU64,
     /// Who takes the lines in the log's place.
     listener: Option<Arc<dyn Listener>>,
+    /// When all that its instances do ends.
+    pub(crate) ending: Option<Arc<Ending>>,
     /// What all instances have together.
     pub(crate) memory: Budget,
 }
@@ -71,8 +74,15 @@ impl Shared {
             lines: AtomicU64::new(0),
             suppressed: AtomicU64::new(0),
             listener: None,
+            ending: None,
             memory,
         }
+    }
+
+    /// With an end to all that its instances do.
+    pub(crate) fn ending(mut self, ending: Option<Arc<Ending>>) -> Shared {
+        self.ending = ending;
+        self
     }
 
     /// With somebody who takes the lines in the log's place.

@@ -17,6 +17,7 @@ use crate::breaker::Breaker;
 use crate::budget::Budget;
 use crate::component::{Component, Wanted};
 use crate::description::Description;
+use crate::ending::Ending;
 use crate::engine::Engine;
 use crate::given::Given;
 use crate::grants::Grants;
@@ -57,6 +58,8 @@ pub struct SlotOptions {
     pub seed: Option<[u8; 16]>,
     /// Who takes the operator's lines in the log's place; none for the log.
     pub listener: Option<Arc<dyn Listener>>,
+    /// When all that its instances do ends; none for never.
+    pub ending: Option<Arc<Ending>>,
 }
 
 impl SlotOptions {
@@ -73,6 +76,7 @@ impl SlotOptions {
             breaker: Breaker::default(),
             seed: None,
             listener: None,
+            ending: None,
         }
     }
 
@@ -165,8 +169,12 @@ impl ComponentSlot {
     }
 
     /// A slot of its own with the revision that runs now: what its instances do counts there alone, no breaker looks at
-    /// it, and this one takes its lines.
-    pub fn beside(&self, listener: Arc<dyn Listener>) -> Result<ComponentSlot, OperatorError> {
+    /// it, this listener takes its lines, and it ends with this end.
+    pub fn beside(
+        &self,
+        listener: Arc<dyn Listener>,
+        ending: Arc<Ending>,
+    ) -> Result<ComponentSlot, OperatorError> {
         let revision = self.current.load().revision.clone();
         let options = SlotOptions {
             name: self.context.shared.name.clone(),
@@ -179,6 +187,7 @@ impl ComponentSlot {
             breaker: Breaker::default(),
             seed: self.context.seed,
             listener: Some(listener),
+            ending: Some(ending),
         };
         ComponentSlot::of(&revision.component, options)
     }
@@ -230,7 +239,11 @@ impl ComponentSlot {
             configured: options.config.into(),
             breaker: options.breaker,
             seed: options.seed,
-            shared: Arc::new(Shared::within(options.name, memory).heard_by(options.listener)),
+            shared: Arc::new(
+                Shared::within(options.name, memory)
+                    .heard_by(options.listener)
+                    .ending(options.ending),
+            ),
             samples: Arc::new(Samples::default()),
         };
         let start = match known {

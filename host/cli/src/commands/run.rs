@@ -298,7 +298,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         meters: meters.clone(),
         account_since: state.created(),
         live,
-        playground: Playground::new(pipeline.clone(), served, run.controls()),
+        playground: Playground::new(
+            pipeline.clone(),
+            served,
+            run.controls(),
+            audit.as_ref().map(|audit| audit.door()),
+        ),
         letters: wire::letters::open(
             &pipeline,
             committed,

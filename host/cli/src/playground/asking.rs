@@ -4,16 +4,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tidegate_contract::{
     Answer, Conversation, Lane, Made, Makes, Message, ModelError, ModelTask, Parameters, Piece,
     Prompt, Reply, Request, RequestId, Role,
 };
 use tidegate_control::{Hearer, ModelAnswer, ModelQuestion, PlaygroundRefused};
-use tidegate_flow::{AuditLine, LineContent};
 
 use super::lent::Loans;
-use super::{Playground, count, ports};
+use super::shown::{End, Place, Showing};
+use super::{Playground, count};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -80,15 +79,6 @@ impl Reply for Teller {
     }
 }
 
-/// How it ended for whoever asked.
-enum End {
-    Ended(Result<Answer, ModelError>),
-    /// Nobody hears it any more.
-    Left,
-    /// The model has not ended it in time.
-    Late,
-}
-
 impl Playground {
     /// Asks a model. Returns when that has ended, or nobody hears it any more.
     pub(crate) fn ask(
@@ -98,7 +88,7 @@ impl Playground {
     ) -> Result<ModelAnswer, PlaygroundRefused> {
         let names = self.pipeline.models.iter().zip(&self.served);
         let mut known = names.filter_map(|(model, served)| Some((&model.name, served.as_ref()?)));
-        let Some((name, served)) = known.clone().find(|(name, _)| **name == question.model) else {
+        let Some((_, served)) = known.clone().find(|(name, _)| **name == question.model) else {
             return Err(PlaygroundRefused::Unknown {
                 kind: "model",
                 name: question.model.clone(),
@@ -110,35 +100,41 @@ impl Playground {
         let model = loans.lend(&served.model());
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let letterbox = Arc::new(Letterbox::default());
-        let facts = model.facts();
+        let task = task(question, model.makes())?;
+        let name = self.name("model", number);
+        let place =
+            Place::begin(question, name, served.model(), self.audit.clone()).map_err(|why| {
+                PlaygroundRefused::Busy(format!("the audit takes no question: {why}"))
+            })?;
         let submitted = model.submit(Request {
             id: RequestId(REQUESTS | number),
             attempt: 1,
             seed: question.seed,
-            task: task(question, model.makes())?,
+            task,
             class: 0,
             deadline: None,
             reply: Box::new(Teller(letterbox.clone())),
         });
         if let Err((_, error)) = submitted {
+            place.unasked();
             return Err(match error {
                 ModelError::Full { .. } => PlaygroundRefused::Busy(error.to_string()),
                 error => PlaygroundRefused::Refused(error.to_string()),
             });
         }
         hearer.begins();
-        let end = self.hear(&letterbox, hearer, began, &loans);
+        let end = self.hear((&letterbox, &place.showing), hearer, began, &loans);
         let mut answer = match &end {
             End::Ended(Ok(answer)) => told(answer),
             End::Ended(Err(error)) => failed(error.to_string()),
             End::Left => failed("nobody heard it to its end, or the pipeline is ending".to_owned()),
             End::Late => failed(format!("no answer came within {PATIENCE:?}")),
         };
-        answer.ms = began.elapsed().as_secs_f64() * 1e3;
-        let model = json!({"name": name, "digest": facts.digest, "adapter": facts.adapter});
-        if let Err(why) = self.audit(question, model, &end, number) {
-            answer.failed = Some(format!("the audit has not taken it: {why}"));
+        if let Err(why) = place.end(&end) {
+            // What has no line is not told.
+            answer = failed(format!("the audit has not taken its end: {why}"));
         }
+        answer.ms = began.elapsed().as_secs_f64() * 1e3;
         count(match end {
             End::Left => &self.questions.left,
             _ if answer.failed.is_some() => &self.questions.failed,
@@ -150,15 +146,15 @@ impl Playground {
     /// Tells what comes, until it has ended, nobody hears it, or the pipeline ends.
     fn hear(
         &self,
-        letterbox: &Letterbox,
+        (letterbox, showing): (&Letterbox, &Showing),
         hearer: &dyn Hearer,
         began: Instant,
         loans: &Loans,
     ) -> End {
         let end = loop {
             let heard = letterbox.take();
-            if !heard.text.is_empty() {
-                hearer.hears(&heard.text, heard.tokens);
+            if !heard.text.is_empty() && !showing.show(&heard.text, heard.tokens, hearer) {
+                break End::Left;
             }
             if let Some(ended) = heard.ended {
                 return End::Ended(ended);
@@ -176,63 +172,6 @@ impl Playground {
         let called_in = Instant::now();
         while called_in.elapsed() < GOING && letterbox.take().ended.is_none() {}
         end
-    }
-
-    /// Who was answered what, if that is written.
-    fn audit(
-        &self,
-        question: &ModelQuestion,
-        model: Value,
-        end: &End,
-        number: u64,
-    ) -> Result<(), String> {
-        if self.pipeline.audit.is_none() {
-            return Ok(());
-        }
-        let mut facts = json!({
-            "caller": null, "trace": null, "operators": [], "handlers": [], "model": model,
-            "seed": question.seed,
-            "parameters": {"max_tokens": question.max_tokens, "temperature": question.temperature},
-        });
-        let mut content = json!({"asked": question.prompt});
-        if let Some(system) = &question.system {
-            content["system"] = json!(system);
-        }
-        match end {
-            End::Ended(Ok(answer)) => {
-                let told = told(answer);
-                facts["outcome"] = json!("answered");
-                facts["prompt_tokens"] = json!(told.prompt_tokens);
-                facts["tokens"] = json!(told.tokens);
-                facts["finish"] = json!(told.finish);
-                match &answer.made {
-                    Made::Choices(choices) => {
-                        let choices = choices.iter().map(|choice| {
-                            json!({
-                                "text": choice.text, "reasoning": choice.reasoning, "calls": [],
-                                "tokens": choice.tokens, "finish": choice.finish.name(),
-                            })
-                        });
-                        content["choices"] = choices.collect();
-                    }
-                    Made::Embedding(vector) => content["embedding"] = json!(vector),
-                    Made::Labels(labels) => content["labels"] = json!(labels),
-                }
-            }
-            End::Ended(Err(error)) => {
-                facts["outcome"] = json!("failed");
-                content["reason"] = json!(error.to_string());
-            }
-            End::Left | End::Late => facts["outcome"] = json!("left"),
-        }
-        let line = AuditLine {
-            record: format!("playground/model/{}/{number}", super::now_micros()),
-            stage: String::new(),
-            attempt: 0,
-            facts: facts.to_string(),
-            content: Some(LineContent(content.to_string())),
-        };
-        self.controls.audit(&line, ports::AUDIT)
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) struct Loans {
     most: usize,
     /// There were to be more.
     is_over: AtomicBool,
+    is_called_in: AtomicBool,
     /// When no answer is of any use.
     until: Instant,
     tokens: Arc<Tokens>,
@@ -48,6 +49,7 @@ impl Loans {
             asked: AtomicUsize::new(0),
             most,
             is_over: AtomicBool::new(false),
+            is_called_in: AtomicBool::new(false),
             until,
             tokens,
         })
@@ -67,6 +69,7 @@ impl Loans {
 
     /// Nothing that is under way is of any use now.
     pub(super) fn call_in(&self) {
+        self.is_called_in.store(true, Ordering::SeqCst);
         let under_way = std::mem::take(&mut *self.lock());
         for (id, model) in under_way {
             model.cancel(id);
@@ -144,7 +147,12 @@ impl Model for Lent {
             // It was no question, and comes again.
             loans.asked.fetch_sub(1, Ordering::Relaxed);
             loans.lock().remove(&id);
-        })
+        })?;
+        // Called in before the model had it, it was no question yet.
+        if loans.is_called_in.load(Ordering::SeqCst) {
+            self.model.cancel(id);
+        }
+        Ok(())
     }
 
     fn cancel(&self, id: RequestId) {
@@ -193,7 +201,7 @@ impl Model for Lent {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -203,9 +211,10 @@ mod tests {
 
     /// A model that keeps what it is asked.
     #[derive(Default)]
-    struct Keeper {
+    pub(in crate::playground) struct Keeper {
         asked: Mutex<Vec<Request>>,
         cancelled: Mutex<Vec<RequestId>>,
+        pub(in crate::playground) digest: Mutex<String>,
     }
 
     impl Model for Keeper {
@@ -232,7 +241,7 @@ mod tests {
         fn facts(&self) -> ModelFacts {
             ModelFacts {
                 name: "keeper".into(),
-                digest: String::new(),
+                digest: self.digest.lock().unwrap().clone(),
                 adapter: String::new(),
                 context: 8,
                 sequences: 1,
@@ -306,5 +315,11 @@ mod tests {
         assert_eq!(tokens.generated.load(Ordering::Relaxed), 3);
         loans.call_in();
         assert_eq!(*keeper.cancelled.lock().unwrap(), [RequestId(2)]);
+        // One that was on its way then is of no use either.
+        let loans = Loans::new(1, until, tokens);
+        let model = loans.lend(&(keeper.clone() as Arc<dyn Model>));
+        loans.call_in();
+        assert!(model.submit(request(3, 1, &to)).is_ok());
+        assert_eq!(keeper.cancelled.lock().unwrap().last(), Some(&RequestId(3)));
     }
 }

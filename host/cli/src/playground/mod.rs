@@ -4,6 +4,7 @@
 mod asking;
 mod lent;
 mod ports;
+mod shown;
 mod taps;
 mod trial;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tidegate_contract::AuditDoor;
 use tidegate_control::config::Pipeline;
 use tidegate_flow::Controls;
 
@@ -24,6 +26,8 @@ pub(crate) struct Playground {
     /// The models of the pipeline, in its order.
     served: Models,
     controls: Controls,
+    /// Where it is written who was shown what, if it is.
+    audit: Option<Arc<dyn AuditDoor>>,
     questions: Ends,
     records: Ends,
     tokens: Arc<Tokens>,
@@ -50,16 +54,27 @@ impl Ends {
 
 impl Playground {
     /// Beside the run that has these controls.
-    pub(crate) fn new(pipeline: Arc<Pipeline>, served: Models, controls: Controls) -> Playground {
+    pub(crate) fn new(
+        pipeline: Arc<Pipeline>,
+        served: Models,
+        controls: Controls,
+        audit: Option<Arc<dyn AuditDoor>>,
+    ) -> Playground {
         Playground {
             pipeline,
             served,
             controls,
+            audit,
             questions: Ends::default(),
             records: Ends::default(),
             tokens: Arc::default(),
             next: AtomicU64::new(0),
         }
+    }
+
+    /// What something that is tried is called in the audit: no source can be called so, and nothing else is.
+    fn name(&self, kind: &str, number: u64) -> String {
+        format!("playground/{kind}/{}/{number}", now_micros())
     }
 
     /// What it has done, for metrics.

@@ -1,21 +1,19 @@
 //! The ends of a pipeline that reads one record and writes nothing.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate_codec::{Decoder, DecoderOptions, Format, Input};
 use tidegate_contract::{
-    Assigned, AuditLog, Audited, CommitLog, CommitLogError, Cut, Partition, Rejected, SinkError,
-    SinkPosition, Source, SourceError, SourceEvent, TaskId, TaskImage,
+    Assigned, AuditDoor, AuditLog, Audited, CommitLog, CommitLogError, Cut, Partition, Rejected,
+    SinkError, SinkPosition, Source, SourceError, SourceEvent, TaskId, TaskImage,
 };
 use tidegate_control::TryRecord;
-use tidegate_flow::{AuditLine, Controls, LineContent};
 use tidegate_record::{BatchBuilder, RecordId};
 
 use super::now_micros;
 
-/// How long a line of the audit may take to be taken.
-pub(super) const AUDIT: Duration = Duration::from_secs(30);
 /// Most bytes of input that could not be decoded.
 const PREVIEW: usize = 64 << 10;
 
@@ -175,25 +173,24 @@ impl CommitLog for Forgetful {
 }
 
 /// The audit of the stream's run, which has its lines with its next cut.
+#[derive(Clone)]
 pub(super) struct Forwarded {
-    pub(super) controls: Controls,
+    pub(super) door: Arc<dyn AuditDoor>,
+    /// What this trial is called.
+    pub(super) trial: String,
 }
 
 impl AuditLog for Forwarded {
     fn write(&mut self, audited: &Audited<'_>) -> Result<(), SinkError> {
-        let failed = |why: String| SinkError::Write {
+        let record = format!("{}/{}", self.trial, audited.record);
+        let taken = self.door.take(&Audited {
+            record: &record,
+            ..*audited
+        });
+        taken.map_err(|why| SinkError::Write {
             place: "the audit".to_owned(),
-            why,
-        };
-        let content = audited.content.map(LineContent::of).transpose();
-        let line = AuditLine {
-            record: format!("playground/{}", audited.record),
-            stage: audited.stage.to_owned(),
-            attempt: audited.attempt,
-            facts: audited.facts.to_owned(),
-            content: content.map_err(|error| failed(error.to_string()))?,
-        };
-        self.controls.audit(&line, AUDIT).map_err(failed)
+            why: why.to_string(),
+        })
     }
 
     fn settled(&mut self, _: bool) -> Result<Option<SinkPosition>, SinkError> {
@@ -207,9 +204,7 @@ impl AuditLog for Forwarded {
     }
 
     fn sibling(&self) -> Box<dyn AuditLog> {
-        Box::new(Forwarded {
-            controls: self.controls.clone(),
-        })
+        Box::new(self.clone())
     }
 
     fn pending(&self) -> usize {

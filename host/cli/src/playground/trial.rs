@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{AuditLog, CommitPoint, Recovered, Sink, Slot as _, Source};
+use tidegate_contract::{AuditLog, CommitPoint, OperatorError, Recovered, Sink, Slot as _, Source};
 use tidegate_control::config::SinkKind;
 use tidegate_control::{Hearer, PlaygroundRefused, TriedRecord, TriedStage, TryRecord};
-use tidegate_flow::{Ask, Positions, Run, StageKind, Target, Topology, WorkerParts};
-use tidegate_operator::ComponentSlot;
+use tidegate_flow::{Ask, Controls, Positions, Run, StageKind, Target, Topology, WorkerParts};
+use tidegate_operator::{ComponentSlot, Ending};
 use tidegate_state::LogCommitter;
 use tidegate_telemetry::Meters;
 
@@ -30,13 +31,25 @@ const TICK: Duration = Duration::from_millis(2);
 const RECORDS: u64 = 10_000;
 const QUESTIONS: usize = 64;
 
+/// What ends a trial, from the start of its first instance on.
+struct Watch {
+    /// Of the stream's run.
+    controls: Controls,
+    seen: Gathered,
+    loans: Arc<Loans>,
+    /// Of all instances: no operator goes on then, whatever its deadline is.
+    ending: Arc<Ending>,
+    until: Instant,
+    /// Why it was ended, once it was.
+    ended: OnceLock<String>,
+}
+
 /// A trial that is under way.
 struct Trial<'a> {
     playground: &'a Playground,
+    watch: &'a Watch,
     /// Slots with the revisions that run, and what is said in them.
     slots: Vec<(Arc<ComponentSlot>, Arc<Lines>)>,
-    seen: Gathered,
-    loans: Arc<Loans>,
 }
 
 impl Playground {
@@ -56,20 +69,39 @@ impl Playground {
             });
         };
         let began = Instant::now();
-        let slots = slots.map(|slot| {
-            let lines = Arc::new(Lines::default());
-            let beside = slot.beside(lines.clone())?;
-            Ok((Arc::new(beside), lines))
-        });
-        let slots: Result<Vec<_>, tidegate_contract::OperatorError> = slots.collect();
-        let trial = Trial {
-            playground: self,
-            slots: slots.map_err(|error| refused(&error))?,
+        let until = began + PATIENCE;
+        let watch = Watch {
+            controls: self.controls.clone(),
             seen: Gathered::default(),
-            loans: Loans::new(QUESTIONS, began + PATIENCE, self.tokens.clone()),
+            loans: Loans::new(QUESTIONS, until, self.tokens.clone()),
+            // After it was looked at, so that it is said why.
+            ending: Arc::new(Ending::at(until + DRAIN)),
+            until,
+            ended: OnceLock::new(),
         };
-        let tried = trial.run((source, record), hearer, began);
-        trial.loans.call_in();
+        let (under_way, ends) = mpsc::channel::<()>();
+        let tried = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("trial".into());
+            let watch = &watch;
+            let watcher = thread.spawn_scoped(scope, move || watch.until_it_ends(&ends, hearer));
+            watcher.map_err(|error| refused(&error))?;
+            let tried = watch.try_it(self, slots, (source, record));
+            drop(under_way);
+            tried
+        });
+        watch.loans.call_in();
+        let mut tried = match (tried, watch.ended.get()) {
+            // What was ended could not start.
+            (Err(Stopped::AtStart(_)), Some(_)) => Ok(TriedRecord::default()),
+            (tried, _) => tried.map_err(|stopped| match stopped {
+                Stopped::AtStart(error) => refused(&error),
+                Stopped::Refused(refused) => refused,
+            }),
+        };
+        if let Ok(tried) = &mut tried {
+            tried.ended = watch.ended.get().cloned();
+            tried.ms = began.elapsed().as_secs_f64() * 1e3;
+        }
         count(match &tried {
             Ok(_) if !hearer.is_there() => &self.records.left,
             Ok(tried) if tried.ended.is_none() => &self.records.answered,
@@ -79,17 +111,77 @@ impl Playground {
     }
 }
 
+/// Why nothing came of it.
+enum Stopped {
+    /// An operator could not be started.
+    AtStart(OperatorError),
+    Refused(PlaygroundRefused),
+}
+
+impl From<PlaygroundRefused> for Stopped {
+    fn from(refused: PlaygroundRefused) -> Stopped {
+        Stopped::Refused(refused)
+    }
+}
+
 fn refused(error: &dyn Display) -> PlaygroundRefused {
     PlaygroundRefused::Refused(error.to_string())
 }
 
-impl Trial<'_> {
-    fn run(
+impl Watch {
+    /// Looks at it until it is done or has to end.
+    fn until_it_ends(&self, done: &mpsc::Receiver<()>, hearer: &dyn Hearer) {
+        while done.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if let Some(why) = self.why(hearer) {
+                // The one place where it is set.
+                let _ = self.ended.set(why);
+                self.ending.end();
+                // What models still have is of no use.
+                self.loans.call_in();
+                return;
+            }
+        }
+    }
+
+    /// Why it ends before its end, if it does.
+    fn why(&self, hearer: &dyn Hearer) -> Option<String> {
+        if Instant::now() >= self.until {
+            return Some(format!("it took longer than {} s", PATIENCE.as_secs()));
+        }
+        if self.seen.number() > RECORDS {
+            return Some(format!("more than {RECORDS} records came of it"));
+        }
+        if self.loans.is_over() {
+            return Some(format!("it asks models more than {QUESTIONS} times"));
+        }
+        if self.controls.is_stopping() {
+            return Some("the pipeline is ending".to_owned());
+        }
+        (!hearer.is_there()).then(|| "nobody waits for it".to_owned())
+    }
+
+    fn try_it<'s>(
         &self,
-        (source, record): (usize, &TryRecord),
-        hearer: &dyn Hearer,
-        began: Instant,
-    ) -> Result<TriedRecord, PlaygroundRefused> {
+        playground: &Playground,
+        slots: impl Iterator<Item = &'s Arc<ComponentSlot>>,
+        record: (usize, &TryRecord),
+    ) -> Result<TriedRecord, Stopped> {
+        let slots = slots.map(|slot| {
+            let lines = Arc::new(Lines::default());
+            let beside = slot.beside(lines.clone(), self.ending.clone());
+            Ok((Arc::new(beside.map_err(Stopped::AtStart)?), lines))
+        });
+        let trial = Trial {
+            playground,
+            watch: self,
+            slots: slots.collect::<Result<_, Stopped>>()?,
+        };
+        Ok(trial.run(record)?)
+    }
+}
+
+impl Trial<'_> {
+    fn run(&self, (source, record): (usize, &TryRecord)) -> Result<TriedRecord, PlaygroundRefused> {
         let pipeline = &self.playground.pipeline;
         let mut topology = self.topology()?;
         let sinks = self.taps(&mut topology, record.ask)?;
@@ -100,10 +192,10 @@ impl Trial<'_> {
             Box::new(One::new(index as u16, record))
         });
         let log = Arc::new(Forgetful::default());
-        let audit = pipeline.audit.as_ref().map(|_| {
-            let controls = self.playground.controls.clone();
-            Box::new(Forwarded { controls }) as Box<dyn AuditLog>
-        });
+        let number = self.playground.next.fetch_add(1, Ordering::Relaxed);
+        let trial = self.playground.name("record", number);
+        let audit = self.playground.audit.clone();
+        let audit = audit.map(|door| Box::new(Forwarded { door, trial }) as Box<dyn AuditLog>);
         let parts = WorkerParts {
             sources: ports.collect(),
             sinks,
@@ -117,44 +209,15 @@ impl Trial<'_> {
         let parts = vec![parts];
         let run = Run::start(topology, parts, log, Recovered::default(), meters.clone());
         let run = run.map_err(|error| refused(&error))?;
-        let ended = loop {
-            if run.is_finished() {
-                break None;
-            }
-            let why = self.ends(hearer, began);
-            if why.is_some() {
-                break why;
-            }
+        while !run.is_finished() && self.watch.ended.get().is_none() {
             std::thread::sleep(TICK);
-        };
-        // What models still have is of no use, and nobody waits for it.
-        self.loans.call_in();
+        }
         run.controls().stop();
-        let ms = began.elapsed().as_secs_f64() * 1e3;
+        // It waits for no operator: those that were ended are no longer called.
         if let Some(error) = run.join().error {
             return Err(refused(&error));
         }
-        let mut tried = self.told(&meters, self.seen.take());
-        (tried.ended, tried.ms) = (ended, ms);
-        Ok(tried)
-    }
-
-    /// Why it ends before its end, if it does.
-    fn ends(&self, hearer: &dyn Hearer, began: Instant) -> Option<String> {
-        if began.elapsed() > PATIENCE {
-            return Some(format!("it took longer than {} s", PATIENCE.as_secs()));
-        }
-        if self.seen.number() > RECORDS {
-            return Some(format!("more than {RECORDS} records came of it"));
-        }
-        if self.loans.is_over() {
-            return Some(format!("it asks models more than {QUESTIONS} times"));
-        }
-        let playground = self.playground;
-        if playground.controls.is_stopping() {
-            return Some("the pipeline is ending".to_owned());
-        }
-        (!hearer.is_there()).then(|| "nobody waits for it".to_owned())
+        Ok(self.told(&meters, self.watch.seen.take()))
     }
 
     /// That of the stream, with these slots, and models behind what the stream asks them.
@@ -178,9 +241,9 @@ impl Trial<'_> {
         topology.drain = DRAIN;
         for stage in &mut topology.stages {
             if let StageKind::Model(kind) = &mut stage.kind {
-                kind.model = self.loans.lend(&kind.model);
+                kind.model = self.watch.loans.lend(&kind.model);
                 for other in &mut kind.alternatives {
-                    other.model = self.loans.lend(&other.model);
+                    other.model = self.watch.loans.lend(&other.model);
                 }
             }
         }
@@ -190,7 +253,7 @@ impl Trial<'_> {
     fn tap(&self, at: At) -> Tap {
         Tap {
             at,
-            seen: self.seen.clone(),
+            seen: self.watch.seen.clone(),
             encoder: None,
         }
     }

@@ -2,12 +2,10 @@
 
 mod content;
 
-use std::io::{self, Write};
-
 use serde_json::{Map, Value, json};
 use tidegate_contract::{
-    Answer, AuditContent, AuditLog, Audited, CommitError, Cut, Mark, Parameters, SinkError,
-    SinkPosition, Structure, TaskId,
+    Answer, AuditLog, Audited, CommitError, Cut, Mark, Parameters, SinkError, SinkPosition,
+    Structure, TaskId,
 };
 use tidegate_record::RecordView;
 
@@ -28,44 +26,6 @@ pub(crate) enum Outcome<'a> {
     Left,
 }
 
-/// A line of the audit that is of no record of this run.
-#[derive(Clone, Debug)]
-pub struct AuditLine {
-    /// What was asked about, in the place of a record: no source can be called so.
-    pub record: String,
-    /// The stage that asked; empty where none did.
-    pub stage: String,
-    /// Attempts that had ended before.
-    pub attempt: u32,
-    /// What else is nobody's secret: a JSON object, as text.
-    pub facts: String,
-    /// What was asked and answered, if the line is to have it.
-    pub content: Option<LineContent>,
-}
-
-/// A JSON object, as text.
-#[derive(Clone, Debug)]
-pub struct LineContent(pub String);
-
-impl LineContent {
-    /// What is written of a content.
-    ///
-    /// # Errors
-    /// It cannot be written, or is no text.
-    pub fn of(content: &dyn AuditContent) -> io::Result<LineContent> {
-        let mut bytes = Vec::new();
-        content.write(&mut bytes)?;
-        let text = String::from_utf8(bytes);
-        text.map(LineContent).map_err(io::Error::other)
-    }
-}
-
-impl AuditContent for LineContent {
-    fn write(&self, to: &mut dyn Write) -> io::Result<()> {
-        to.write_all(self.0.as_bytes())
-    }
-}
-
 /// A worker's view of the audit; nothing where there is none.
 #[derive(Default)]
 pub(crate) struct Audit(Option<Box<dyn AuditLog>>);
@@ -73,24 +33,6 @@ pub(crate) struct Audit(Option<Box<dyn AuditLog>>);
 impl Audit {
     pub(crate) fn new(log: Option<Box<dyn AuditLog>>) -> Audit {
         Audit(log)
-    }
-
-    /// Takes a line of no record. Nothing brings it again, so no cut that comes to nothing takes it back. Returns whether
-    /// there is an audit that has it.
-    pub(crate) fn add(&mut self, line: &AuditLine) -> Result<bool, CommitError> {
-        let Some(log) = &mut self.0 else {
-            return Ok(false);
-        };
-        let audited = Audited {
-            record: &line.record,
-            stage: &line.stage,
-            attempt: line.attempt,
-            facts: &line.facts,
-            content: line.content.as_ref().map(|text| text as &dyn AuditContent),
-            told: true,
-        };
-        log.write(&audited).map_err(failed)?;
-        Ok(true)
     }
 
     /// Whether there is one.
@@ -268,75 +210,4 @@ fn parameters_json(parameters: &Parameters) -> Value {
         "n": parameters.n,
         "structure": structure,
     })
-}
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use tidegate_contract::SinkPosition;
-
-    use super::*;
-
-    /// Lines that are collected, and those that are flushed.
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<(Vec<String>, Vec<String>)>>);
-
-    impl AuditLog for Lines {
-        fn write(&mut self, audited: &Audited<'_>) -> Result<(), SinkError> {
-            assert!(audited.told, "no cut takes it back");
-            self.0.lock().unwrap().0.push(audited.record.to_owned());
-            Ok(())
-        }
-
-        fn pending(&self) -> usize {
-            self.0.lock().unwrap().0.len()
-        }
-
-        fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
-            let (collected, flushed) = &mut *self.0.lock().unwrap();
-            flushed.append(collected);
-            Ok(None)
-        }
-
-        fn settled(&mut self, _: bool) -> Result<Option<SinkPosition>, SinkError> {
-            Ok(None)
-        }
-
-        fn logged(&mut self) {}
-
-        fn discard(&mut self) {}
-
-        fn position(&self) -> Option<SinkPosition> {
-            None
-        }
-
-        fn end(&mut self) -> Result<Option<SinkPosition>, SinkError> {
-            Ok(None)
-        }
-
-        fn sibling(&self) -> Box<dyn AuditLog> {
-            Box::new(self.clone())
-        }
-    }
-
-    #[test]
-    fn a_line_of_no_record_is_written_once_however_many_cuts_come_to_nothing() {
-        let lines = Lines::default();
-        let line = |record: &str| AuditLine {
-            record: record.to_owned(),
-            stage: String::new(),
-            attempt: 0,
-            facts: "{}".to_owned(),
-            content: None,
-        };
-        let mut audit = Audit::new(Some(Box::new(lines.clone())));
-        assert!(audit.add(&line("one")).unwrap());
-        audit.discard();
-        assert!(audit.pending() > 0, "it asks for the next cut");
-        assert!(audit.add(&line("two")).unwrap());
-        audit.flush(&mut Cut::default()).unwrap();
-        assert_eq!(audit.pending(), 0);
-        assert_eq!(lines.0.lock().unwrap().1, ["one", "two"]);
-        assert!(!Audit::default().add(&line("none")).unwrap());
-    }
 }

@@ -30,7 +30,6 @@ use self::kept_requests::KeptRequests;
 use self::rests::Rests;
 use self::tasks::Tasks;
 use self::watch::Watch;
-use crate::audit::AuditLine;
 use crate::entry::Tokens;
 use crate::error::FlowError;
 use crate::feeding::Attempts;
@@ -84,11 +83,6 @@ pub(crate) enum Control {
     Switch {
         stage: usize,
         reply: Sender<Result<Switched, String>>,
-    },
-    /// A line goes into the audit with the next cut. The answer is whether there is an audit.
-    Audit {
-        line: AuditLine,
-        reply: Sender<bool>,
     },
 }
 
@@ -389,10 +383,6 @@ impl Worker {
                     self.tell_running();
                     // The one who asked may have given up.
                     let _ = reply.try_send(switched);
-                }
-                Control::Audit { line, reply } => {
-                    let has = self.output.audit.add(&line)?;
-                    let _ = reply.try_send(has);
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! Operators that are slower than their deadline allows for a whole batch: they lose time, and no records.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_contract::Processed;
-use tidegate_operator::{Breaker, ComponentSlot, Limits, SlotOptions};
+use tidegate_operator::{Breaker, ComponentSlot, Ending, Level, Limits, Listener, SlotOptions};
 
 use crate::support::*;
 
@@ -111,4 +112,40 @@ fn a_slow_operator_lets_its_worker_go_in_the_middle_of_a_batch() {
         slot.stats().instances_lost == lost
     });
     assert!(spared, "every batch costs it an instance");
+}
+
+#[test]
+fn what_runs_beside_ends_when_it_is_told_to_and_at_its_time_whatever_its_deadline_is() {
+    let limits = Limits {
+        deadline: Duration::from_secs(3600),
+        init_deadline: Duration::from_secs(3600),
+        ..patient()
+    };
+    let slot = slot_of("loop", limits);
+    let listener = Arc::new(Nobody);
+    let later = Instant::now() + Duration::from_secs(3600);
+    let soon = Instant::now() + Duration::from_secs(1);
+    for (until, told) in [(later, true), (soon, false)] {
+        let ending = Arc::new(Ending::at(until));
+        let beside = slot.beside(listener.clone(), ending.clone()).unwrap();
+        let mut operator = instance(&beside);
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| run(&mut *operator, &batch_with_bad(1, &[0])));
+            if told {
+                ending.end();
+            }
+            let came = call.join().unwrap();
+            let reason = &came[0].poison().unwrap().reason;
+            assert_eq!(reason, "deadline: what it was run for has ended");
+        });
+        // Nothing begins after it, the start of an instance neither.
+        assert!(slot.beside(listener.clone(), ending).is_err());
+    }
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Listener for Nobody {
+    fn line(&self, _: Level, _: &str) {}
 }

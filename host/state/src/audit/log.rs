@@ -406,7 +406,10 @@ impl AuditLog for AuditFile {
     }
 
     fn end(&mut self) -> Result<Option<SinkPosition>, SinkError> {
-        let at_door = self.door.shut();
+        let at_door = self.door.shut().ok_or_else(|| {
+            let why = "the system gives no random numbers to seal a line with";
+            self.error(1, why.into())
+        })?;
         let told = self.take_told(at_door);
         let parts = told.into_iter().chain([(Vec::new(), Mark::End)]);
         self.chain(parts.collect()).map(Some)

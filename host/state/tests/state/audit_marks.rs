@@ -1,12 +1,13 @@
 //! The marks of an audit: only who has the key can close lines, and the chain says what became of cuts, runs and gaps.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tidegate_contract::{
-    AuditLog, Audited, CutWitness, DoorShut, EntryCipher, FileLayer, Mark, SinkPosition, TaskId,
+    AuditLog, Audited, CutWitness, DoorShut, EntryCipher, FileLayer, Mark, Shown, SinkPosition,
+    TaskId,
 };
 use tidegate_state::audit::{
     Against, AuditFile, AuditHead, AuditLimits, NotOpened, OpenEnd, opened, verify as verify_chain,
@@ -248,6 +249,68 @@ fn runs_and_gaps_are_in_the_chain_and_what_comes_in_at_the_door_is_until_the_run
         (&all[6]["from_cut"], &all[6]["to_cut"]),
         (&9.into(), &20.into())
     );
+}
+
+/// A question beside the stream; nothing where it has closed.
+struct Beside(&'static str, Mutex<Option<()>>);
+
+impl Beside {
+    fn new(name: &'static str) -> Arc<Beside> {
+        Arc::new(Beside(name, Mutex::new(Some(()))))
+    }
+
+    fn line(&self, outcome: &'static str) -> Audited<'_> {
+        Audited {
+            record: self.0,
+            stage: "",
+            attempt: 0,
+            facts: outcome,
+            content: None,
+            told: true,
+        }
+    }
+}
+
+impl Shown for Beside {
+    fn close(&self, line: &mut dyn FnMut(&Audited<'_>)) {
+        if self.1.lock().unwrap().take().is_some() {
+            line(&self.line("{\"outcome\":\"left\"}"));
+        }
+    }
+}
+
+#[test]
+fn what_is_shown_while_it_is_made_has_its_line_however_it_ends_also_where_the_run_ends_first() {
+    let (_place, path, layer) = place();
+    let mut log = open_in(&layer, &path, LIMITS, &[]);
+    let door = log.door();
+    let names = ["ended", "unasked", "under way", "closed"];
+    let questions = names.map(Beside::new);
+    let places: Vec<u64> = questions
+        .iter()
+        .map(|question| door.begin(question.clone()).unwrap())
+        .collect();
+    let answered = questions[0].line("{\"outcome\":\"answered\"}");
+    door.end(places[0], Some(&answered)).unwrap();
+    door.end(places[1], None).unwrap();
+    // One that the door has, and that will not be written twice.
+    questions[3].1.lock().unwrap().take();
+    log.end().unwrap();
+    let late = questions[2].line("{}");
+    assert_eq!(door.end(places[2], Some(&late)), Err(DoorShut::Ended));
+    assert!(questions[2].1.lock().unwrap().is_none(), "it is told");
+    assert_eq!(door.begin(Beside::new("late")), Err(DoorShut::Ended));
+    let all = parsed(&path);
+    let said = all.iter().map(|line| (&line["record"], &line["outcome"]));
+    let said: Vec<_> = said.filter(|(record, _)| !record.is_null()).collect();
+    assert_eq!(
+        said,
+        [
+            (&"ended".into(), &"answered".into()),
+            (&"under way".into(), &"left".into())
+        ]
+    );
+    verify(&path, None).unwrap();
 }
 
 #[test]

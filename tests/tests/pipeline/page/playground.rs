@@ -182,7 +182,7 @@ fn a_model_is_asked_and_a_record_is_tried_on_the_page_and_nothing_of_it_stays() 
 
 #[test]
 fn what_takes_too_long_can_be_cancelled_and_who_goes_leaves_nothing_behind() {
-    let limits = "limits = { deadline = \"2s\" }\nretries = 0";
+    let limits = "limits = { deadline = \"10m\" }\nretries = 0";
     let mut paged = Paged::start("loop", limits, "");
     let link = paged.link();
     let mut browser = Browser::start();
@@ -199,19 +199,13 @@ fn what_takes_too_long_can_be_cancelled_and_who_goes_leaves_nothing_behind() {
     browser.click("button.strong", "Try");
     browser.click("button:not(:disabled)", "Cancel");
     browser.sees("Cancelled");
-    // Its place is free when the guest has been ended.
+    // Its place is free when the guest has been ended: long before its deadline.
     let record = json!({"source": "in", "value": r#"{"k":"a","text":"good"}"#});
     until("the next one is tried", PATIENCE, || {
         let (status, said) = post(&link, "record", &record);
         assert!(status == 200 || status == 409, "{said}");
         status == 200
     });
-    let bad = json!({"source": "in", "value": r#"{"k":"a","text":"bad"}"#});
-    let (status, tried) = post(&link, "record", &bad);
-    let tried: Value = serde_json::from_str(&tried).unwrap();
-    assert_eq!((status, &tried["dead"][0]["stage"]), (200, &json!("guest")));
-    let reason = tried["dead"][0]["reason"].as_str().unwrap();
-    assert!(reason.contains("deadline"), "{reason}");
     assert_eq!(paged.status()["records"]["in"], 0);
     let slot = &paged.status()["slots"][0]["revisions"][0];
     assert_eq!(
@@ -249,7 +243,7 @@ fn what_the_playground_asks_of_models_is_in_the_audit() {
     assert_eq!(lines.len(), 2);
     for (line, (name, stage)) in lines
         .iter()
-        .zip([("model/", Value::Null), ("in/", json!("answer"))])
+        .zip([("model/", Value::Null), ("record/", json!("answer"))])
     {
         let record = line["record"].as_str().unwrap();
         assert!(

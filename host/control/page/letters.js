@@ -105,6 +105,7 @@ export function Letters({ stage: meant }) {
     else next.delete(id);
     return next;
   });
+  const readOnly = store.status?.read_only;
   const sendable = (letters || []).filter(canBeSent);
   const all = sendable.length > 0 && sendable.every((letter) => chosen.has(letter.id));
   const more = store.status ? Math.max(0, store.status.records.dead - deadThen.current) : 0;
@@ -139,20 +140,20 @@ export function Letters({ stage: meant }) {
       : page.unavailable ? html`<${Empty} title="These cannot be browsed">${visible(page.unavailable)}<//>`
       : letters.length === 0 ? html`<${Nothing} is=${filter.stage || filter.text} isBusy=${looking} next=${page.next} far=${far} />`
       : html`
-        <div class="actions">
+        ${!readOnly && html`<div class="actions">
           <label><input type="checkbox" checked=${all} onChange=${(event) => setChosen(event.currentTarget.checked
             ? new Set(sendable.slice(0, MOST).map((letter) => letter.id)) : new Set())} /> All ${count(letters.length)} shown${
             sendable.length < letters.length && `, ${count(sendable.length)} can be sent again`}</label>
           <button type="button" class="strong" disabled=${busy || chosen.size === 0}
             onClick=${() => send([...chosen])}>Send ${chosen.size > 0 ? `${count(chosen.size)} ` : ''}again</button>
-        </div>
+        </div>`}
         <ul class="letters">${letters.map((letter) => html`<${Letter} key=${letter.id} letter=${letter}
-          isChosen=${chosen.has(letter.id)} choose=${choose} open=${() => setOpened(letter)} />`)}</ul>`}
+          isChosen=${chosen.has(letter.id)} choose=${readOnly ? null : choose} open=${() => setOpened(letter)} />`)}</ul>`}
     ${letters !== null && page.next && html`<p class="after">${looking
       ? html`<button type="button" onClick=${stop}>Stop looking</button>`
       : html`<button type="button" disabled=${busy} onClick=${() => load(page.next, filter)}>${letters.length ? 'Load older ones' : 'Look further back'}</button>`}
       ${letters.length > 0 && looking && far.looked > 0 && html` <span class="unit">${lookedAt(far)}</span>`}</p>`}
-    ${opened && html`<${Opened} letter=${opened} onClose=${() => setOpened(null)} send=${(id) => {
+    ${opened && html`<${Opened} letter=${opened} onClose=${() => setOpened(null)} send=${readOnly ? null : (id) => {
       setOpened(null);
       send([id]);
     }} />`}`;
@@ -182,8 +183,8 @@ function State({ letter }) {
 function Letter({ letter, isChosen, choose, open }) {
   const value = letter.value ?? letter.value_base64 ?? '';
   return html`<li class="letter">
-    <input type="checkbox" checked=${isChosen} disabled=${!canBeSent(letter)}
-      aria-label=${`Choose ${line(letter.id, 120)}`} onChange=${(event) => choose(letter.id, event.currentTarget.checked)} />
+    ${choose && html`<input type="checkbox" checked=${isChosen} disabled=${!canBeSent(letter)}
+      aria-label=${`Choose ${line(letter.id, 120)}`} onChange=${(event) => choose(letter.id, event.currentTarget.checked)} />`}
     <button type="button" class="open" onClick=${open}>
       <span class="when">${letter.at ? moment(letter.at) : '–'}</span>
       <${Chip} tone="warn">${line(letter.stage, 40)}<//>
@@ -229,7 +230,7 @@ function Opened({ letter: listed, onClose, send }) {
       <div><dt>${line(header.name, 120)}</dt><dd>${line(header.value ?? header.value_base64 ?? '', 1000)}</dd></div>`)}</dl>`}
     ${shown.backtrace && html`<h3>Backtrace</h3><${Long} label="Backtrace" text=${shown.backtrace} />`}
     <footer>${shown.sent ? html`<${State} letter=${shown} />`
-      : html`<button type="button" class="strong" disabled=${!canBeSent(shown)} onClick=${() => send(shown.id)}>Send again</button>`}
+      : send && html`<button type="button" class="strong" disabled=${!canBeSent(shown)} onClick=${() => send(shown.id)}>Send again</button>`}
       <code class="id">${line(shown.id, 300)}</code></footer>
   <//>`;
 }

@@ -9,7 +9,7 @@ import { Dialog, typed } from './parts.js';
 import { Playground } from './playground.js';
 import { Slots } from './slots.js';
 import { Stream, troubles } from './stream.js';
-import { changed, follow, signIn, signOut, store, subscribe, takeToken, tryNow } from './store.js';
+import { BEHIND_KEYS, changed, follow, signIn, signOut, store, subscribe, takeToken, tryNow } from './store.js';
 
 const VIEWS = [
   ['stream', 'Stream', Stream],
@@ -19,8 +19,10 @@ const VIEWS = [
   ['logs', 'Logs', Logs],
   ['playground', 'Playground', Playground],
 ];
-const KEYS = [
-  ...VIEWS.map(([, title], at) => [String(at + 1), title]),
+/** Those of somebody who can change nothing, too. */
+const views = () => VIEWS.filter(([view]) => view !== 'playground' || !store.status?.read_only);
+const keysOfPage = () => [
+  ...views().map(([, title], at) => [String(at + 1), title]),
   ['/', 'Find: the filter of a view'],
   ['t', 'Light, dark, or as the system has it'],
   ['?', 'These keys'],
@@ -102,7 +104,7 @@ function App() {
     const press = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || !keys || document.querySelector('dialog[open]')) return;
       if (event.target.closest('input, textarea, select, [contenteditable]')) return;
-      const view = VIEWS[Number(event.key) - 1];
+      const view = views()[Number(event.key) - 1];
       if (view && store.link !== 'signed-out') location.hash = `#/${view[0]}`;
       else if (event.key === '?') setHelp(true);
       else if (event.key === 't') turn();
@@ -114,7 +116,7 @@ function App() {
     return () => removeEventListener('keydown', press);
   });
 
-  const [name, title, View] = VIEWS.find(([view]) => view === at.view) || VIEWS[0];
+  const [name, title, View] = views().find(([view]) => view === at.view) || VIEWS[0];
   const { status } = store;
   useEffect(() => {
     document.title = status ? `${title} · ${line(status.pipeline, 60)} · Tidegate` : 'Tidegate';
@@ -144,7 +146,7 @@ function App() {
       <${Link} />
       ${tools}
     </header>
-    <nav aria-label="Views"><ul>${VIEWS.map(([view, title], index) => html`<li>
+    <nav aria-label="Views"><ul>${views().map(([view, title], index) => html`<li>
       <a href=${`#/${view}`} aria-current=${view === name ? 'page' : null} aria-keyshortcuts=${keys ? String(index + 1) : null}>${title}${view === 'dead-letters'
         && status?.records.dead > 0 ? html` <span class="badge" aria-hidden="true">${status.records.dead > 999 ? '999+' : status.records.dead}</span>` : ''}</a></li>`)}</ul></nav>
     <${Banner} />
@@ -215,9 +217,10 @@ function SignIn() {
   return html`<form class="card" onSubmit=${submit}>
     <h1>Sign in</h1>
     ${store.refused && html`<div class="notice warn" role="alert"><p>${store.refused}</p></div>`}
-    <p>This page shows a running pipeline to those who know its token. The link to it has the token in it:</p>
-    <pre>tidegate page --pipeline pipeline.toml</pre>
-    <label>Token <input type="password" autocomplete="off" spellcheck="false" value=${token} onInput=${typed(setToken)} /></label>
+    ${BEHIND_KEYS ? html`<p>This page shows a running pipeline to those who have a key of its gateway that is for the page. Nothing can be
+      changed here.</p>` : html`<p>This page shows a running pipeline to those who know its token. The link to it has the token in it:</p>
+    <pre>tidegate page --pipeline pipeline.toml</pre>`}
+    <label>${BEHIND_KEYS ? 'Key' : 'Token'} <input type="password" autocomplete="off" spellcheck="false" value=${token} onInput=${typed(setToken)} /></label>
     <button type="submit" class="strong" disabled=${!token.trim()}>Sign in</button>
     <p class="note">It is kept until this tab is closed, and goes to this address alone.</p>
   </form>`;
@@ -225,7 +228,7 @@ function SignIn() {
 
 function Help({ keys, setKeys, onClose }) {
   return html`<${Dialog} title="Keys" onClose=${onClose}>
-    <dl class="keys">${KEYS.map(([key, what]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}
+    <dl class="keys">${keysOfPage().map(([key, what]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}
       <div><dt><kbd>Tab</kbd></dt><dd>Go through everything, in the order in which it is read</dd></div></dl>
     <label class="check"><input type="checkbox" checked=${keys} onChange=${(event) => setKeys(event.currentTarget.checked)} />
       Single keys do this</label>

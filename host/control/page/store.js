@@ -2,6 +2,8 @@
 
 const TOKEN = 'tidegate-token';
 const BASE = new URL('../', import.meta.url);
+/** Whether the gateway shows this page, to those who have a key. */
+export const BEHIND_KEYS = BASE.pathname !== '/';
 /** Looks that are kept: two minutes. */
 const KEPT = 120;
 /** Over so many seconds a rate is taken. */
@@ -78,8 +80,8 @@ export function signOut(why = '') {
   changed();
 }
 
-const OTHER_TOKEN = 'The host does not know this token. It has a new one after each start: '
-  + 'ask for the link again with tidegate page.';
+const OTHER_TOKEN = BEHIND_KEYS ? 'The gateway does not know this key.'
+  : 'The host does not know this token. It has a new one after each start: ask for the link again with tidegate page.';
 
 /** What takes the host longest, and a little: milliseconds. */
 const LATEST = 75_000;
@@ -124,9 +126,13 @@ async function asked(path, options) {
   }
   let words = '';
   try {
-    words = (await answer.json()).error;
+    const { error } = await answer.json();
+    words = error.message || error;
   } catch {
     // It is not one of the host's own answers.
+  }
+  if (answer.status === 403) {
+    signOut(words);
   }
   throw new Error(words || `The host answered ${answer.status}.`);
 }

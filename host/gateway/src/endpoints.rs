@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytes::Bytes;
+use hyper::header::{HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
 use tidegate_telemetry::trace::Tracer;
 use tracing::field::display;
@@ -55,6 +57,23 @@ impl Health {
     }
 }
 
+/// Where the page is.
+const PAGE: &str = "/tidegate";
+
+/// A page of the pipeline while it runs, with what it asks. Paths are those below its own, from their `/` on.
+pub trait Page: Send + Sync {
+    /// Answers a request that has no body. Dropped when the client goes; it must not block.
+    fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        query: Option<&str>,
+    ) -> Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+    /// Whether there is nothing of the pipeline at this path, so that whoever has no key yet may have it.
+    fn is_open(&self, path: &str) -> bool;
+}
+
 /// Every endpoint.
 pub struct Everything {
     /// OpenAI's.
@@ -63,6 +82,8 @@ pub struct Everything {
     pub ingest: Ingest,
     /// Records that are followed.
     pub outputs: Outputs,
+    /// The page, where a key is for it.
+    pub page: Option<Arc<dyn Page>>,
     /// What was answered.
     pub counted: Counted,
     /// Whether the process is well.
@@ -77,6 +98,7 @@ enum Place {
     OpenAi,
     Ingest,
     Outputs,
+    Page,
     Health,
     Nowhere,
 }
@@ -88,6 +110,7 @@ impl Place {
             path if path.starts_with("/v1/ingest/") => Place::Ingest,
             path if path.starts_with("/v1/outputs/") => Place::Outputs,
             path if OpenAi::serves(path) => Place::OpenAi,
+            path if below_page(path).is_some() => Place::Page,
             _ => Place::Nowhere,
         }
     }
@@ -98,15 +121,50 @@ impl Place {
             Place::OpenAi => Endpoint::of(path).map_or("models", Endpoint::name),
             Place::Ingest => "ingest",
             Place::Outputs => "outputs",
+            Place::Page => "page",
             Place::Health => "health",
             Place::Nowhere => "none",
         }
     }
 }
 
+/// The path below the page's, which is empty for that itself; none beside it.
+fn below_page(path: &str) -> Option<&str> {
+    let below = path.strip_prefix(PAGE)?;
+    (below.is_empty() || below.starts_with('/')).then_some(below)
+}
+
+impl Everything {
+    fn place(&self, path: &str) -> Place {
+        match Place::of(path) {
+            Place::Page if self.page.is_none() => Place::Nowhere,
+            place => place,
+        }
+    }
+
+    /// The page's answer. Its address ends with `/`, so that what it asks is below it.
+    fn paged(&self, asked: &Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
+        let below = below_page(&asked.path).filter(|below| !below.is_empty());
+        match (&self.page, below) {
+            (Some(page), Some(below)) => {
+                page.answer(asked.method.clone(), below, asked.query.as_deref())
+            }
+            _ => Box::pin(std::future::ready(Answered {
+                status: StatusCode::PERMANENT_REDIRECT,
+                headers: vec![(LOCATION, HeaderValue::from_static("/tidegate/"))],
+                content: Content::Whole {
+                    media_type: "",
+                    bytes: Bytes::new(),
+                },
+            })),
+        }
+    }
+}
+
 impl Endpoints for Everything {
     fn answer(&self, mut asked: Asked) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
-        let place = Place::of(&asked.path);
+        let place = self.place(&asked.path);
+        let paged = (place == Place::Page).then(|| self.paged(&asked));
         let name = place.name(&asked.path);
         let health = self.health.clone();
         let (openai, ingest, outputs) = (
@@ -126,15 +184,16 @@ impl Endpoints for Everything {
                 Place::OpenAi => openai.answer(asked).await,
                 Place::Ingest => ingest.answer(asked).await,
                 Place::Outputs => outputs.answer(asked).await,
+                Place::Page => match paged {
+                    Some(paged) => paged.await,
+                    None => not_there(&asked),
+                },
                 Place::Health => match path.as_str() {
                     LIVE => healthy(health.now().live),
                     READY => healthy(health.now().ready),
                     _ => healthy(true),
                 },
-                Place::Nowhere => {
-                    let message = format!("There is no {} {}", asked.method, asked.path);
-                    ApiError::no_path(StatusCode::NOT_FOUND, message).answered()
-                }
+                Place::Nowhere => not_there(&asked),
             };
             if let Some(trace) = &trace {
                 trace.has(answered.status);
@@ -153,21 +212,27 @@ impl Endpoints for Everything {
     }
 
     fn broke(&self, path: &str) {
-        self.counted.broke(Place::of(path).name(path));
+        self.counted.broke(self.place(path).name(path));
+    }
+
+    fn is_own(&self, path: &str) -> bool {
+        self.place(path) == Place::Page
     }
 
     fn begins(&self, path: &str) -> Option<Timing> {
-        let times = self.counted.times(Place::of(path).name(path));
+        let times = self.counted.times(self.place(path).name(path));
         Some(Timing::new(times))
     }
 
     fn limits(&self, method: &Method, path: &str) -> Limits {
-        let place = Place::of(path);
+        let place = self.place(path);
+        let below = below_page(path).unwrap_or_default();
+        let open = self.page.as_ref().is_some_and(|page| page.is_open(below));
         let asks = Endpoint::of(path);
         let longest = match place {
             Place::OpenAi => asks.map(|_| self.openai.max_body()),
             Place::Ingest => self.ingest.max_body(path),
-            Place::Outputs | Place::Health | Place::Nowhere => None,
+            Place::Outputs | Place::Page | Place::Health | Place::Nowhere => None,
         };
         let body = match longest {
             Some(longest) if *method == Method::POST => Some(longest as u64),
@@ -179,16 +244,22 @@ impl Endpoints for Everything {
             Place::OpenAi => Some(asks.map_or(Scope::Models, Endpoint::scope)),
             Place::Ingest => Some(Scope::Ingest),
             Place::Outputs => Some(Scope::Outputs),
+            Place::Page => Some(Scope::Page),
             Place::Health | Place::Nowhere => None,
         };
         Limits {
             body,
-            open: place == Place::Health,
+            open: place == Place::Health || place == Place::Page && open,
             scope,
-            lasts: asks.is_some() || place == Place::Outputs,
+            lasts: asks.is_some() || matches!(place, Place::Outputs | Place::Page),
             repeats: asks.is_some() && self.openai.repeats(),
         }
     }
+}
+
+fn not_there(asked: &Asked) -> Answered {
+    let message = format!("There is no {} {}", asked.method, asked.path);
+    ApiError::no_path(StatusCode::NOT_FOUND, message).answered()
 }
 
 fn healthy(well: bool) -> Answered {

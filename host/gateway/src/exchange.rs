@@ -5,8 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use http_body::Body;
+use http_body_util::BodyExt as _;
+pub use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{HeaderMap, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
@@ -76,6 +79,37 @@ pub struct Answered {
     pub content: Content,
 }
 
+impl Answered {
+    /// What another server made.
+    pub fn passed_on<B>(response: Response<B>) -> Answered
+    where
+        B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static> + Send + 'static,
+    {
+        let (head, body) = response.into_parts();
+        let headers = head.headers.iter();
+        let body = body.map_err(|error| Box::new(error) as BodyError);
+        Answered {
+            status: head.status,
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            content: Content::Streamed(Streamed(Box::pin(body))),
+        }
+    }
+}
+
+/// Why a body has no end.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A body that is asked for, piece by piece.
+pub struct Streamed(pub(crate) Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>);
+
+impl fmt::Debug for Streamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Streamed")
+    }
+}
+
 /// The body of an answer.
 #[derive(Debug)]
 pub enum Content {
@@ -88,9 +122,22 @@ pub enum Content {
     },
     /// Server-sent events, as they come. The number of parts is bounded by those who send.
     Events(mpsc::UnboundedReceiver<Part>),
+    /// As its client reads it; its type is among the headers.
+    Streamed(Streamed),
     /// No body: the connection goes over to another protocol. The status is 101, and the headers are those that the
     /// protocol wants. From here on the client is seen by the connection alone; [`Gone`] says that it has gone.
     Upgraded(Takeover),
+}
+
+impl Content {
+    /// Whether it is not known before its end how long it is.
+    pub(crate) fn has_no_length(&self) -> bool {
+        match self {
+            Content::Whole { .. } | Content::Upgraded(_) => false,
+            Content::Events(_) => true,
+            Content::Streamed(body) => body.0.size_hint().exact().is_none(),
+        }
+    }
 }
 
 /// A connection, with TLS or without.

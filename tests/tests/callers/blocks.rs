@@ -135,6 +135,7 @@ impl World {
             }),
             ingest: Ingest::new(Vec::new()),
             outputs: Outputs::new(Vec::new(), Vec::new()),
+            page: None,
             counted: Counted::default(),
             health: Health::default(),
             tracer: Default::default(),

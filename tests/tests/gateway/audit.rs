@@ -3,17 +3,11 @@
 use serde_json::{Value, json};
 use tidegate_tests::until;
 
-use crate::client::{PATIENCE, Served, model, read_until};
+use crate::client::{PATIENCE, Served, digest, model, read_until};
 
 const KEY: &str = "the-secret-of-a-client-of-the-front";
 const PRIVATE: &str = "ada@example.com";
 const CHAT: &str = "/v1/chat/completions";
-
-fn digest(key: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
-    let digits: Vec<String> = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
-    format!("sha256:{}", digits.concat())
-}
 
 fn pipeline(gateway: &str, tokens: u32) -> String {
     format!(

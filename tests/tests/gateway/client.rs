@@ -62,6 +62,13 @@ pub(crate) fn model() -> String {
     format!("[model.support]\npath = {:?}\n", path.display().to_string())
 }
 
+/// What a pipeline file has of a key.
+pub(crate) fn digest(key: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
+    let digits: Vec<String> = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+    format!("sha256:{}", digits.concat())
+}
+
 impl Served {
     /// Runs a pipeline until it listens.
     pub(crate) fn start(pipeline: &str) -> Served {

@@ -20,6 +20,7 @@ mod killed;
 mod load;
 mod metrics;
 mod opening;
+mod page;
 mod private;
 mod prometheus;
 mod published;

@@ -248,6 +248,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 collectors.tracer(),
                 audit.as_ref().map(|audit| audit.door()),
             ),
+            starting.clone(),
         )?),
         _ => None,
     };

@@ -23,7 +23,6 @@ use tracing::warn;
 use super::CONNECTION;
 use super::changes::changes;
 use super::routes::{Shared, failed};
-use crate::api::Host;
 
 /// Most who look at once.
 const VIEWERS: usize = 16;
@@ -50,6 +49,8 @@ struct Looking {
     viewers: Vec<mpsc::Sender<Bytes>>,
     /// Whether somebody looks after them.
     is_fed: bool,
+    /// Whether nobody looks any more.
+    is_closed: bool,
 }
 
 impl Live {
@@ -63,6 +64,14 @@ impl Live {
     fn lock(&self) -> MutexGuard<'_, Looking> {
         // Each change is whole before anything can panic.
         self.looking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of all who look, and takes no more.
+    pub(super) fn close(&self) {
+        *self.lock() = Looking {
+            is_closed: true,
+            ..Looking::default()
+        };
     }
 
     /// The host stands so now: tells all who look, and says whether anybody still does.
@@ -103,6 +112,12 @@ pub(super) async fn follow(State(shared): State<Arc<Shared>>) -> Response {
     let (sender, events) = mpsc::channel(EVENTS);
     let must_feed = {
         let mut looking = live.lock();
+        if looking.is_closed {
+            return failed(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the host is ending; try again when it is there",
+            );
+        }
         if let Some(latest) = &looking.latest {
             // It is empty: there is room.
             let _ = sender.try_send(event("state", latest));
@@ -131,8 +146,8 @@ async fn feed(shared: Arc<Shared>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let host = shared.host.clone();
-        let report = tokio::task::spawn_blocking(move || report(&*host)).await;
+        let from = shared.clone();
+        let report = tokio::task::spawn_blocking(move || serde_json::to_value(from.shown())).await;
         let goes_on = match report {
             Ok(Ok(report)) => shared.live.tell(report),
             // A panic, which is in the log. Those who look come again.
@@ -146,10 +161,6 @@ async fn feed(shared: Arc<Shared>) {
             return;
         }
     }
-}
-
-fn report(host: &dyn Host) -> serde_json::Result<Value> {
-    serde_json::to_value(host.status())
 }
 
 /// What one who looks is sent.

@@ -16,6 +16,7 @@ mod logs;
 mod models;
 mod page;
 mod playground;
+mod read_only;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use self::connections::Connections;
+pub use self::read_only::ReadOnlyPage;
 pub use self::watched::WatchServer;
 
 use crate::api::Host;

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Json, Response};
 use axum::routing::{get, post};
+use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -21,7 +22,7 @@ use super::live::{self, Live};
 use super::page;
 use super::playground::{self, Places};
 use super::{CONFIG_BYTES, MAX_COMPONENT, MAX_CONFIG};
-use crate::api::{DeployRefused, DeployRequest, Host};
+use crate::api::{DeployRefused, DeployRequest, Host, StatusReport};
 use crate::metrics_token::read_metrics_token;
 use crate::token::same;
 
@@ -36,14 +37,49 @@ pub(super) struct Shared {
     pub(super) host: Arc<dyn Host>,
     pub(super) live: Live,
     pub(super) playground: Places,
+    /// Whether whoever asks can change nothing.
+    read_only: bool,
+    /// One component is taken at a time: each may be large.
+    uploads: Semaphore,
+}
+
+/// A status, and what whoever asks for it may do.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    #[serde(flatten)]
+    report: StatusReport,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    read_only: bool,
+}
+
+impl Shared {
+    pub(super) fn new(host: Arc<dyn Host>, read_only: bool) -> Shared {
+        Shared {
+            host,
+            live: Live::new(),
+            playground: Places::new(),
+            read_only,
+            uploads: Semaphore::new(1),
+        }
+    }
+
+    /// How the host stands. May block.
+    pub(super) fn shown(&self) -> Shown {
+        Shown {
+            report: self.host.status(),
+            read_only: self.read_only,
+        }
+    }
+}
+
+/// Who may ask.
+struct Door {
     /// `Bearer ` and the token.
     authorization: Vec<u8>,
     /// The file with the token of those who scrape metrics, if they have one.
     metrics_token: Option<PathBuf>,
     /// What a `Host` header may say.
     names: Vec<String>,
-    /// One component is taken at a time: each may be large.
-    uploads: Semaphore,
 }
 
 pub(super) fn router(
@@ -53,10 +89,8 @@ pub(super) fn router(
     host: Arc<dyn Host>,
 ) -> Router {
     let port = address.port();
-    let shared = Arc::new(Shared {
-        host,
-        live: Live::new(),
-        playground: Places::new(),
+    let shared = Arc::new(Shared::new(host, false));
+    let door = Arc::new(Door {
         authorization: format!("Bearer {token}").into_bytes(),
         metrics_token,
         names: vec![
@@ -65,7 +99,6 @@ pub(super) fn router(
             format!("[::1]:{port}"),
             format!("localhost:{port}"),
         ],
-        uploads: Semaphore::new(1),
     });
     Router::new()
         .route("/healthz/live", get(super::health::live))
@@ -106,7 +139,7 @@ pub(super) fn router(
             )
         })
         .layer(DefaultBodyLimit::max(MAX_COMPONENT + MAX_CONFIG))
-        .layer(from_fn_with_state(shared.clone(), admit))
+        .layer(from_fn_with_state(door, admit))
         .with_state(shared)
 }
 
@@ -120,18 +153,17 @@ pub(super) fn failed(status: StatusCode, error: impl Into<String>) -> Response {
 }
 
 /// Lets a request in if it means this server and knows the token.
-async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let host = one(request.headers(), header::HOST);
     let meant = host.as_ref().is_some_and(|host| {
-        shared
-            .names
+        door.names
             .iter()
             .any(|name| host.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
     });
     if !meant {
         return failed(
             StatusCode::FORBIDDEN,
-            format!("the Host header must be {}", shared.names[0]),
+            format!("the Host header must be {}", door.names[0]),
         );
     }
     if page::is_page(request.uri().path()) {
@@ -139,8 +171,8 @@ async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     }
     let given = one(request.headers(), header::AUTHORIZATION);
     let known = match given {
-        Some(given) if same(given.as_bytes(), &shared.authorization) => true,
-        Some(given) if request.uri().path() == METRICS => match shared.metrics_token.clone() {
+        Some(given) if same(given.as_bytes(), &door.authorization) => true,
+        Some(given) if request.uri().path() == METRICS => match door.metrics_token.clone() {
             Some(token) => may_scrape(token, given.as_bytes().to_vec()).await,
             None => false,
         },
@@ -184,19 +216,23 @@ pub(super) async fn call<T: Send + 'static>(
     shared: Arc<Shared>,
     call: impl FnOnce(&dyn Host) -> T + Send + 'static,
 ) -> Result<T, Response> {
-    tokio::task::spawn_blocking(move || call(&*shared.host))
-        .await
-        .map_err(|_| {
-            failed(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the host failed at this; see its log",
-            )
-        })
+    blocking(move || call(&*shared.host)).await
 }
 
-async fn status(State(shared): State<Arc<Shared>>) -> Response {
-    match call(shared, |host| host.status()).await {
-        Ok(report) => Json(report).into_response(),
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Response> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
+        failed(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the host failed at this; see its log",
+        )
+    })
+}
+
+pub(super) async fn status(State(shared): State<Arc<Shared>>) -> Response {
+    match blocking(move || shared.shown()).await {
+        Ok(shown) => Json(shown).into_response(),
         Err(response) => response,
     }
 }

@@ -104,6 +104,8 @@ pub enum Endpoint {
     Ingest,
     /// `/v1/outputs/NAME`.
     Outputs,
+    /// `/tidegate/`, the page. Who does not name it may not ask for it.
+    Page,
 }
 
 impl Endpoint {
@@ -116,7 +118,7 @@ impl Endpoint {
         ("rerank", Endpoint::Rerank),
     ];
     /// All.
-    pub const ALL: [(&'static str, Endpoint); 7] = [
+    pub const ALL: [(&'static str, Endpoint); 8] = [
         ("chat", Endpoint::Chat),
         ("responses", Endpoint::Responses),
         ("completions", Endpoint::Completions),
@@ -124,6 +126,7 @@ impl Endpoint {
         ("rerank", Endpoint::Rerank),
         ("ingest", Endpoint::Ingest),
         ("outputs", Endpoint::Outputs),
+        ("page", Endpoint::Page),
     ];
 
     /// Its name in the pipeline file.
@@ -136,10 +139,22 @@ impl Endpoint {
 /// What someone may ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Only these endpoints; every one if there is none.
+    /// Only these endpoints; without, every one but the page.
     pub endpoints: Option<Vec<Endpoint>>,
     /// Only these models; every one if there is none.
     pub models: Option<Vec<String>>,
+}
+
+impl Gateway {
+    /// Whether somebody may ask for the page.
+    pub fn shows_page(&self) -> bool {
+        let keys = self.keys.iter().map(|key| &key.scope);
+        let tokens = self.tokens.iter().map(|tokens| &tokens.scope);
+        let mut named = keys
+            .chain(tokens)
+            .flat_map(|scope| scope.endpoints.iter().flatten());
+        named.any(|endpoint| *endpoint == Endpoint::Page)
+    }
 }
 
 /// How much someone may ask for.

@@ -157,11 +157,20 @@ fn check_there(found: &Findings, typed: Option<&TypedGateway>, ends: &Ends<'_>) 
             found.about(name, NEEDS);
         }
     }
-    if let Some(typed) = typed.filter(|_| !any) {
+    let shows_page = |typed: &&TypedGateway| {
+        let keys = typed.keys.iter().map(|key| &key.scope);
+        let tokens = typed.tokens.iter().map(|tokens| &tokens.scope);
+        let mut named = keys
+            .chain(tokens)
+            .flat_map(|scope| scope.endpoints.iter().flatten());
+        named.any(|endpoint| *endpoint == Endpoint::Page)
+    };
+    if let Some(typed) = typed.filter(|typed| !any && !shows_page(typed)) {
         found.mistake(
             &typed.place,
             "gateway",
-            "serves nothing: there is no source of type \"gateway\" or \"ingest\", and no sink or feed of type \"output\"",
+            "serves nothing: there is no source of type \"gateway\" or \"ingest\", no sink or feed of type \"output\", and no \
+             key with endpoints = [\"page\"]",
         );
     }
 }

@@ -25,11 +25,13 @@ pub enum Scope {
     Ingest,
     /// `/v1/outputs/...`
     Outputs,
+    /// The page, and what it asks: only where it is named.
+    Page,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Scope; 8] = [
+    pub const ALL: [Scope; 9] = [
         Scope::Chat,
         Scope::Responses,
         Scope::Completions,
@@ -38,6 +40,7 @@ impl Scope {
         Scope::Models,
         Scope::Ingest,
         Scope::Outputs,
+        Scope::Page,
     ];
 
     /// Its name in a pipeline file, and in the claim of a token.
@@ -51,6 +54,7 @@ impl Scope {
             Scope::Models => "models",
             Scope::Ingest => "ingest",
             Scope::Outputs => "outputs",
+            Scope::Page => "page",
         }
     }
 
@@ -60,10 +64,22 @@ impl Scope {
     }
 }
 
+impl Permissions {
+    /// Whether this kind of request is among them.
+    #[must_use]
+    pub fn allow(&self, scope: Scope) -> bool {
+        match &self.scopes {
+            Some(scopes) => scopes.contains(&scope),
+            // What a pipeline shows of itself was not meant by whoever gave a key for its models.
+            None => scope != Scope::Page,
+        }
+    }
+}
+
 /// What may be done with a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// These kinds of requests; all without.
+    /// These kinds of requests; without, all but those that must be named.
     pub scopes: Option<Vec<Scope>>,
     /// These models, by the names that clients use; all without.
     pub models: Option<Vec<String>>,

@@ -35,8 +35,7 @@ impl Who {
 
     /// Whether this kind of request is allowed.
     pub fn may_use(&self, scope: Scope) -> bool {
-        let scopes = self.permissions.scopes.as_ref();
-        scopes.is_none_or(|scopes| scopes.contains(&scope))
+        self.permissions.allow(scope)
     }
 
     /// Whether this model may be asked, or seen at all.

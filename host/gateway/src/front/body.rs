@@ -16,7 +16,7 @@ use super::endpoints::Endpoints;
 use super::timing::Timing;
 use super::wire::Shared;
 use crate::access::UnderWay;
-use crate::exchange::Part;
+use crate::exchange::{Part, Streamed};
 
 /// An event stream says this while it has nothing to say.
 const ALIVE: &[u8] = b": alive\n\n";
@@ -56,6 +56,11 @@ enum Kind {
     /// Bytes that are sent at once; none when they have been.
     Whole(Option<Bytes>),
     Events(Events),
+    Streamed {
+        body: Streamed,
+        breaks: Breaks,
+        broken: bool,
+    },
 }
 
 struct Events {
@@ -109,6 +114,18 @@ impl Sent {
             in_flight,
         }
     }
+
+    pub(super) fn streamed(body: Streamed, breaks: Breaks, in_flight: InFlight) -> Sent {
+        let broken = false;
+        Sent {
+            kind: Kind::Streamed {
+                body,
+                breaks,
+                broken,
+            },
+            in_flight,
+        }
+    }
 }
 
 impl Body for Sent {
@@ -125,6 +142,25 @@ impl Body for Sent {
                 return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
             }
             Kind::Events(events) => events,
+            Kind::Streamed { broken: true, .. } => return Poll::Pending,
+            Kind::Streamed {
+                body,
+                breaks,
+                broken,
+            } => {
+                let frame = std::task::ready!(body.0.as_mut().poll_frame(cx));
+                sent.in_flight.begins();
+                return match frame.transpose() {
+                    Ok(frame) => Poll::Ready(frame.map(Ok)),
+                    Err(error) => {
+                        tracing::warn!(path = breaks.path, %error, "an answer has broken");
+                        *broken = true;
+                        breaks.endpoints.broke(&breaks.path);
+                        sent.in_flight.wire.wire().break_off();
+                        Poll::Pending
+                    }
+                };
+            }
         };
         match events.state {
             State::Going => {}
@@ -167,6 +203,7 @@ impl Body for Sent {
         match &self.kind {
             Kind::Whole(bytes) => bytes.is_none(),
             Kind::Events(events) => events.state == State::Ended,
+            Kind::Streamed { body, .. } => body.0.is_end_stream(),
         }
     }
 
@@ -174,6 +211,7 @@ impl Body for Sent {
         match &self.kind {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Kind::Events(_) => SizeHint::default(),
+            Kind::Streamed { body, .. } => body.0.size_hint(),
         }
     }
 }

@@ -36,6 +36,12 @@ pub trait Endpoints: Send + Sync {
     /// A stream of events that answered a request for this path has broken.
     fn broke(&self, path: &str);
 
+    /// Whether only pages of this address may ask for this path, whatever other origins may ask for.
+    fn is_own(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
     /// A request for this path begins that is to be answered; none if nobody wants to know how long it takes.
     fn begins(&self, path: &str) -> Option<Timing> {
         let _ = path;

@@ -62,17 +62,14 @@ pub(super) async fn serve(
     let path = request.uri().path().to_owned();
     let old = request.version() == Version::HTTP_10;
     let refused = wire.wire().take_refusal();
-    let origin = service
+    let origins = service
         .origins
         .as_ref()
-        .and_then(|origins| origins.of(request.headers()));
+        .filter(|_| !service.endpoints.is_own(&path));
+    let origin = origins.and_then(|origins| origins.of(request.headers()));
     let answered = match refused {
         Some(refusal) => Err(refusal),
-        None => match service
-            .origins
-            .as_ref()
-            .and_then(|origins| origins.preflight(&request))
-        {
+        None => match origins.and_then(|origins| origins.preflight(&request)) {
             Some(answered) => answered,
             None => match enter(&service, peer, &request, &mut known).await {
                 Ok(entered) => {
@@ -84,13 +81,13 @@ pub(super) async fn serve(
             },
         },
     };
-    let answered = answered.and_then(|answered| match answered.content {
-        Content::Events(_) if old => Err(Refusal::fixed(
+    let answered = answered.and_then(|answered| match answered.content.has_no_length() && old {
+        true => Err(Refusal::fixed(
             StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             Reason::VersionNotSupported,
-            "an event stream needs HTTP/1.1, for without chunks its end cannot be told from a break",
+            "a stream needs HTTP/1.1, for without chunks its end cannot be told from a break",
         )),
-        _ => Ok(answered),
+        false => Ok(answered),
     });
     let mut answered = answered.unwrap_or_else(|refusal| {
         service.refused.count(refusal.reason());
@@ -110,7 +107,7 @@ pub(super) async fn serve(
         }
         let kind = match &answered.content {
             Content::Whole { media_type, .. } => media_type,
-            Content::Upgraded(_) => "",
+            Content::Upgraded(_) | Content::Streamed(_) => "",
             Content::Events(_) => {
                 headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
                 headers.insert(
@@ -127,7 +124,7 @@ pub(super) async fn serve(
         if let Ok(id) = HeaderValue::from_str(&id) {
             headers.insert(REQUEST_ID, id);
         }
-        if let Some(origins) = &service.origins {
+        if let Some(origins) = origins {
             origins.mark(origin, headers);
         }
         if wire.wire().is_last() && answered.status != StatusCode::SWITCHING_PROTOCOLS {
@@ -142,15 +139,20 @@ pub(super) async fn serve(
             Sent::whole(Bytes::new(), in_flight)
         }
         Content::Events(parts) => {
-            let endpoints = service.endpoints.clone();
-            let breaks = Breaks { endpoints, path };
+            let breaks = breaks(&service, path);
             Sent::events(parts, breaks, service.bounds.comment, in_flight)
         }
+        Content::Streamed(body) => Sent::streamed(body, breaks(&service, path), in_flight),
     };
     // The status and the headers are typed: nothing of them can be wrong here.
     Ok(response
         .body(body)
         .unwrap_or_else(|_| unreachable!("a response of typed parts")))
+}
+
+fn breaks(service: &Service, path: String) -> Breaks {
+    let endpoints = service.endpoints.clone();
+    Breaks { endpoints, path }
 }
 
 /// Someone who was let in, and has taken a request of his quota.

@@ -136,8 +136,8 @@ impl Ending {
                     self.recording.tell();
                 }
             }
-            // A connection that is taken over is nobody else's; endpoints here take none.
-            Content::Upgraded(_) => {}
+            // A connection that is taken over is nobody else's, nor what another server made; endpoints here have neither.
+            Content::Upgraded(_) | Content::Streamed(_) => {}
         }
     }
 

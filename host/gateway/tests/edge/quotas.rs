@@ -158,7 +158,9 @@ async fn a_key_may_what_its_scopes_and_models_say() {
     assert!(who.may_use(Scope::Chat) && who.may_ask("small"));
     assert!(!who.may_ask("large") && !who.may_use(Scope::Ingest));
     for scope in Scope::ALL {
-        assert!(Who::anyone().may_use(scope) && Who::anyone().may_ask("large"));
+        // The page is for those whose key names it.
+        assert_eq!(Who::anyone().may_use(scope), scope != Scope::Page);
+        assert!(Who::anyone().may_ask("large"));
         assert_eq!(Scope::named(scope.name()), Some(scope));
     }
 }

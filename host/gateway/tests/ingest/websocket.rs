@@ -51,7 +51,7 @@ async fn serve(outputs: Outputs, stream: TcpStream) {
                     Bytes::new()
                 }
                 Content::Whole { bytes, .. } => bytes,
-                Content::Events(_) => panic!("no upgrade"),
+                Content::Events(_) | Content::Streamed(_) => panic!("no upgrade"),
             };
             response.body(Full::new(bytes))
         }

@@ -43,6 +43,7 @@ fn everything(gateway: &Gateway, counted: &Counted) -> Everything {
         openai: gateway.openai.clone(),
         ingest: Ingest::new([events()]),
         outputs: Outputs::new([], []),
+        page: None,
         counted: counted.clone(),
         tracer: Tracer::default(),
     }

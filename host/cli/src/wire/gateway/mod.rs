@@ -3,6 +3,7 @@
 mod access;
 pub(crate) mod door;
 mod idle;
+mod page;
 mod routes;
 mod serving;
 pub(crate) mod unread;

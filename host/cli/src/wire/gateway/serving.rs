@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_contract::AuditDoor;
+use tidegate_control::Host;
+use tidegate_control::admin::ReadOnlyPage;
 use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::Topology;
 use tidegate_gateway::endpoints::{Counted, Everything, Health};
@@ -20,6 +22,7 @@ use tidegate_telemetry::trace::Tracer;
 use tokio::runtime::Runtime;
 
 use super::Gateway;
+use super::page::PageOfKeys;
 use super::routes::routes;
 use crate::exit::Failure;
 use crate::metrics::GatewayNow;
@@ -38,6 +41,7 @@ pub(crate) struct Serving {
     requests: Requests,
     repeated: Answers,
     outputs: Outputs,
+    page: Option<Arc<ReadOnlyPage>>,
     counted: Counted,
     pub(crate) health: Health,
     refused: Refused,
@@ -55,6 +59,7 @@ impl Serving {
         gateway: &Gateway,
         (models, topology): (&Models, &Topology),
         (tracer, audit): (Tracer, Option<Arc<dyn AuditDoor>>),
+        host: Arc<dyn Host>,
     ) -> Result<Arc<Serving>, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -78,11 +83,15 @@ impl Serving {
             log: log.clone(),
         });
         let outputs = Outputs::new(outputs, configured.origins.iter().cloned());
+        let page = configured
+            .shows_page()
+            .then(|| Arc::new(ReadOnlyPage::new(host)));
         let (counted, health) = (Counted::default(), Health::default());
         let endpoints = Everything {
             openai,
             ingest: Ingest::new(ingest(pipeline, configured, gateway)),
             outputs: outputs.clone(),
+            page: page.clone().map(PageOfKeys::new),
             counted: counted.clone(),
             health: health.clone(),
             tracer,
@@ -103,6 +112,7 @@ impl Serving {
             requests: gateway.requests.clone(),
             repeated: gateway.repeated.clone(),
             outputs,
+            page,
             counted,
             health,
             shed,
@@ -147,7 +157,7 @@ impl Serving {
 
     /// Takes no more requests; answers that are being made have so long. Then nobody waits for anything.
     pub(crate) async fn stop(&self, within: Duration) {
-        self.outputs.close();
+        self.close_streams();
         let front = self
             .front
             .lock()
@@ -164,12 +174,22 @@ impl Serving {
 impl Serving {
     /// The same at once.
     pub(crate) fn stop_now(&self) {
-        self.outputs.close();
+        self.close_streams();
         self.repeated.close();
         self.requests.close();
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         // Dropped, it ends.
         *front = None;
+    }
+}
+
+impl Serving {
+    /// What has no end by itself has one now.
+    fn close_streams(&self) {
+        self.outputs.close();
+        if let Some(page) = &self.page {
+            page.close();
+        }
     }
 }
 
@@ -290,6 +310,13 @@ pub(crate) fn described(pipeline: &Pipeline) -> Vec<String> {
     let outputs = pipeline.sinks.iter();
     let outputs = outputs.filter(|sink| matches!(sink.kind, SinkKind::Output { .. }));
     lines.extend(outputs.map(|sink| format!("GET /v1/outputs/{}", sink.name)));
+    if pipeline
+        .gateway
+        .as_ref()
+        .is_some_and(config::Gateway::shows_page)
+    {
+        lines.push("GET /tidegate/, the page, for keys with endpoints = [\"page\"]".to_owned());
+    }
     for (index, feed) in pipeline.feeds.iter().enumerate() {
         if let FeedKind::Output { .. } = feed.kind {
             let of = of_stages(&pipeline.senders(index));

@@ -114,16 +114,10 @@ fn scopes(
     if ours.is_empty() {
         return Ok(None);
     }
-    let allowed = |scope: &Scope| {
-        permissions
-            .scopes
-            .as_ref()
-            .is_none_or(|scopes| scopes.contains(scope))
-    };
     Ok(Some(
         ours.into_iter()
             .filter_map(Scope::named)
-            .filter(allowed)
+            .filter(|scope| permissions.allow(*scope))
             .collect(),
     ))
 }

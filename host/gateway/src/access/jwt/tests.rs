@@ -367,6 +367,24 @@ fn a_scope_claim_takes_away_and_never_adds() {
 }
 
 #[test]
+fn a_claim_opens_the_page_only_where_the_issuer_names_it() {
+    let (mut options, _file) = by_secret();
+    let page = |options: &Issuer, claims: Value| {
+        let who = trusted(options.clone()).who(&of_claims(claims)).unwrap();
+        who.may_use(Scope::Page)
+    };
+    let claims = json!({"exp": NOW + 60, "scope": "tidegate:page"});
+    assert!(!page(&options, claims.clone()));
+    assert!(!page(&options, json!({"exp": NOW + 60})));
+    options.permissions.scopes = Some(vec![Scope::Chat, Scope::Page]);
+    assert!(page(&options, claims) && page(&options, json!({"exp": NOW + 60})));
+    assert!(!page(
+        &options,
+        json!({"exp": NOW + 60, "scope": "tidegate:chat"})
+    ));
+}
+
+#[test]
 fn a_short_secret_is_refused() {
     let short = json!({"keys": [{"kty": "oct", "k": encoded(&SECRET[1..])}]}).to_string();
     assert!(

@@ -245,6 +245,8 @@ export async function* events(reader, aborted, patience = SILENCE) {
 function take(event, data) {
   const before = store.status;
   const status = event === 'state' ? data : put(before, data);
+  // Another run, whose counts begin anew: what was before is no rate of it.
+  if (store.samples.at(-1)?.at > status.uptime_seconds) store.samples = [];
   Object.assign(store, { status, at: Date.now(), link: 'live', lostAt: 0, lostWhy: '' });
   store.samples.push(sample(status));
   if (store.samples.length > KEPT) store.samples.shift();

@@ -1,6 +1,7 @@
 //! The page of a running pipeline, in a browser.
 
 mod browser;
+mod keys;
 mod playground;
 
 use std::fs::File;

@@ -29,6 +29,17 @@ fn route<'p>(pipeline: &'p Pipeline, name: &str) -> &'p Route {
 }
 
 #[test]
+fn a_key_that_names_the_page_is_an_end_of_the_gateway_and_no_other_key_has_it() {
+    let keys = |key: &str| {
+        format!("[gateway]\n[gateway.key.night]\nvariable = \"NIGHT\"\n{key}")
+    };
+    let shown = gateway_of(&keys("endpoints = [\"page\"]"));
+    assert!(shown.shows_page());
+    let silent = mistakes_of(&keys(""));
+    assert!(silent.contains("no key with endpoints = [\"page\"]"), "{silent}");
+}
+
+#[test]
 fn a_gateway_is_what_is_typed() {
     let pipeline = full();
     let gateway = pipeline.gateway.as_ref().unwrap();

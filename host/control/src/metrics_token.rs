@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Least bytes of a token.
 const LEAST: usize = 16;
@@ -64,9 +65,53 @@ pub fn read_metrics_token(path: &Path) -> Result<String, MetricsTokenError> {
     Ok(token.to_owned())
 }
 
+/// Why the file could not be read the last time. Whoever reaches the port can have it read, so the reason is said once for
+/// each change of it, and not with each request.
+#[derive(Debug)]
+pub(crate) struct Unread(Mutex<Option<MetricsTokenError>>);
+
+impl Unread {
+    pub(crate) const fn new() -> Unread {
+        Unread(Mutex::new(None))
+    }
+
+    /// The reason, if it is another than the last time.
+    pub(crate) fn news<'e>(
+        &self,
+        why: Option<&'e MetricsTokenError>,
+    ) -> Option<&'e MetricsTokenError> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = last.as_ref() != why;
+        if is_other {
+            *last = why.cloned();
+        }
+        why.filter(|_| is_other)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_it_cannot_be_read_is_said_once_for_each_change() {
+        let (gone, unread) = (PathBuf::from("token"), Unread::new());
+        let why = |why: &str| MetricsTokenError::Read {
+            path: gone.clone(),
+            why: why.to_owned(),
+        };
+        let (missing, denied) = (why("missing"), why("denied"));
+        for (now, is_said) in [
+            (Some(&missing), true),
+            (Some(&missing), false),
+            (Some(&denied), true),
+            (Some(&denied), false),
+            (None, false),
+            (Some(&denied), true),
+        ] {
+            assert_eq!(unread.news(now).is_some(), is_said, "{now:?}");
+        }
+    }
 
     #[test]
     fn a_token_is_long_enough_and_can_be_said_in_a_header() {

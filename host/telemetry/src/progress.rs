@@ -186,6 +186,7 @@ mod tests {
             done,
             of,
             elapsed: Duration::from_millis(milliseconds),
+            still: Duration::ZERO,
         }
     }
 

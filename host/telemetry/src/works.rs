@@ -70,6 +70,8 @@ struct Doing {
     kind: WorkKind,
     subject: String,
     since: Instant,
+    /// When it last went on, in milliseconds since then.
+    moved: AtomicU64,
     done: AtomicU64,
     of: AtomicU64,
 }
@@ -97,6 +99,8 @@ pub struct UnderWay {
     pub of: Option<u64>,
     /// Since it was begun.
     pub elapsed: Duration,
+    /// Since it last went on.
+    pub still: Duration,
 }
 
 impl Works {
@@ -106,6 +110,7 @@ impl Works {
             kind,
             subject: plain(subject, SUBJECT).into_owned(),
             since: Instant::now(),
+            moved: AtomicU64::new(0),
             done: AtomicU64::new(0),
             of: AtomicU64::new(UNKNOWN),
         });
@@ -129,13 +134,16 @@ impl Works {
         let now = Instant::now();
         let each = |(number, doing): (&u64, &Arc<Doing>)| {
             let of = doing.of.load(Ordering::Relaxed);
+            let elapsed = now.saturating_duration_since(doing.since);
+            let moved = Duration::from_millis(doing.moved.load(Ordering::Relaxed));
             UnderWay {
                 number: *number,
                 kind: doing.kind,
                 subject: doing.subject.clone(),
                 done: doing.done.load(Ordering::Relaxed),
                 of: (of != UNKNOWN).then_some(of),
-                elapsed: now.saturating_duration_since(doing.since),
+                still: elapsed.saturating_sub(moved),
+                elapsed,
             }
         };
         list.under_way.iter().map(each).collect()
@@ -145,12 +153,20 @@ impl Works {
 impl Work {
     /// So much is done.
     pub fn done(&self, done: u64) {
-        self.doing.done.store(done, Ordering::Relaxed);
+        if self.doing.done.swap(done, Ordering::Relaxed) != done {
+            self.moved();
+        }
     }
 
     /// So much more is done.
     pub fn add(&self, more: u64) {
         self.doing.done.fetch_add(more, Ordering::Relaxed);
+        self.moved();
+    }
+
+    fn moved(&self) {
+        let milliseconds = self.doing.since.elapsed().as_millis() as u64;
+        self.doing.moved.store(milliseconds, Ordering::Relaxed);
     }
 
     /// So much is done of so much.
@@ -247,6 +263,26 @@ mod tests {
         assert!(failed.is_err());
         drop(compile);
         assert_eq!(works.under_way(), []);
+    }
+
+    #[test]
+    fn work_that_says_the_same_again_has_not_gone_on() {
+        let works = Works::default();
+        let load = works.begin(WorkKind::Load, "support");
+        load.done_of(1, 4);
+        let still = || works.under_way()[0].still;
+        let waits = |than: Duration| {
+            while still() <= than {
+                std::thread::yield_now();
+            }
+        };
+        waits(Duration::from_millis(20));
+        let before = still();
+        load.done_of(1, 4);
+        assert!(still() >= before, "nothing more is done");
+        load.done_of(2, 4);
+        let listed = &works.under_way()[0];
+        assert!(listed.still < listed.elapsed, "{listed:?}");
     }
 
     #[test]

@@ -39,18 +39,22 @@ fn manifests_are_valid_by_the_published_schemas_of_kubernetes_keda_and_prometheu
         assert!(said.contains(kind), "{said}");
     }
     let custom = String::from_utf8(manifests.stdout).unwrap();
-    let [scaled, monitor] = custom.lines().collect::<Vec<_>>()[..] else {
+    let [scaled, monitor, rule] = custom.lines().collect::<Vec<_>>()[..] else {
         panic!("{custom}");
     };
     assert!(scaled.contains("ScaledObject"), "{scaled}");
     assert!(monitor.contains("PodMonitor"), "{monitor}");
+    assert!(rule.contains("PrometheusRule"), "{rule}");
     let many = scaled.replace("\"maxReplicaCount\": 8", "\"maxReplicaCount\": \"many\"");
     let late = monitor.replace("\"interval\": \"15s\"", "\"interval\": \"soon\"");
+    let nameless = rule.replace("\"expr\"", "\"asks\"");
     for (object, valid) in [
         (scaled, true),
         (many.as_str(), false),
         (monitor, true),
         (late.as_str(), false),
+        (rule, true),
+        (nameless.as_str(), false),
     ] {
         let mut node = Command::new("node")
             .arg(fetched("manifests/node/custom_object.mjs"))
@@ -63,6 +67,52 @@ fn manifests_are_valid_by_the_published_schemas_of_kubernetes_keda_and_prometheu
         drop(input);
         assert_eq!(node.wait().unwrap().success(), valid, "{object}");
     }
+}
+
+#[test]
+fn prometheuss_operator_has_the_rules_that_are_tested_and_every_job_asked_for_is_one_that_is_scraped()
+ {
+    let alerts = read("prometheus/alerts.yml");
+    let rule = read("kubernetes/prometheus/prometheusrule.yaml");
+    let (_, spec) = rule.split_once("\nspec:\n").unwrap();
+    let indented = alerts.lines().map(|line| match line {
+        "" => "\n".to_owned(),
+        line => format!("  {line}\n"),
+    });
+    assert!(
+        spec == indented.collect::<String>(),
+        "prometheusrule.yaml says how it is made anew"
+    );
+    // The jobs of what is scraped: as it is named in a configuration, or by a label of the pods.
+    let value = |text: &str, key: &str| {
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(key));
+        line.unwrap_or_else(|| panic!("no {key} in {text}"))
+            .trim()
+            .to_owned()
+    };
+    let label = value(&read("kubernetes/prometheus/podmonitor.yaml"), "jobLabel:");
+    let pods = read("kubernetes/base/statefulset.yaml");
+    let (_, template) = pods.split_once("\n  template:\n").unwrap();
+    let (_, labels) = template.split_once("labels:\n").unwrap();
+    let docs = std::fs::read_to_string(root().join("docs/src/production.md")).unwrap();
+    let made = [
+        value(&read("prometheus/prometheus.yml"), "- job_name:"),
+        value(&docs, "- job_name:"),
+        value(labels, &format!("{label}:")),
+    ];
+    // In JSON a quotation mark has a backslash before it.
+    let dashboard = read("grafana/tidegate.json").replace('\\', "");
+    let mut asked = 0;
+    for text in [&alerts, &dashboard] {
+        for (at, _) in text.match_indices("job=") {
+            let job = text[at..].split('"').nth(1).unwrap();
+            for made in &made {
+                assert_eq!(job, made, "{}", &text[at..at + 40]);
+            }
+            asked += 1;
+        }
+    }
+    assert!(asked >= 8, "{asked} of them are looked at");
 }
 
 #[test]
@@ -109,6 +159,8 @@ fn the_systemd_unit_is_one_and_gives_little_away() {
         "StateDirectory=tidegate",
         "ProtectSystem=strict",
         "TimeoutStopSec=45",
+        // What the watchdog ends has the state key in its memory.
+        "LimitCORE=0",
     ] {
         assert!(text.contains(line), "{line}");
     }

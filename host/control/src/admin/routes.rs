@@ -23,7 +23,7 @@ use super::page;
 use super::playground::{self, Places};
 use super::{CONFIG_BYTES, MAX_COMPONENT, MAX_CONFIG};
 use crate::api::{DeployRefused, DeployRequest, Host, StatusReport};
-use crate::metrics_token::read_metrics_token;
+use crate::metrics_token::{Unread, read_metrics_token};
 use crate::token::same;
 
 /// For the body of a request.
@@ -198,15 +198,18 @@ pub(super) fn one(headers: &HeaderMap, name: header::HeaderName) -> Option<heade
     values.next().cloned().filter(|_| values.next().is_none())
 }
 
+/// What is wrong with the file of this process's metrics token, as it was said last.
+static UNREAD: Unread = Unread::new();
+
 /// Whether this is the token of those who scrape metrics, as its file has it now. A file that cannot be read lets nobody
 /// in.
 pub(super) async fn may_scrape(path: PathBuf, given: Vec<u8>) -> bool {
-    let compared = tokio::task::spawn_blocking(move || match read_metrics_token(&path) {
-        Ok(token) => same(&given, format!("Bearer {token}").as_bytes()),
-        Err(why) => {
+    let compared = tokio::task::spawn_blocking(move || {
+        let read = read_metrics_token(&path);
+        if let Some(why) = UNREAD.news(read.as_ref().err()) {
             tracing::warn!("nobody can scrape metrics: {why}");
-            false
         }
+        read.is_ok_and(|token| same(&given, format!("Bearer {token}").as_bytes()))
     });
     compared.await.unwrap_or(false)
 }

@@ -30,13 +30,20 @@ fn route<'p>(pipeline: &'p Pipeline, name: &str) -> &'p Route {
 
 #[test]
 fn a_key_that_names_the_page_is_an_end_of_the_gateway_and_no_other_key_has_it() {
-    let keys = |key: &str| {
-        format!("[gateway]\n[gateway.key.night]\nvariable = \"NIGHT\"\n{key}")
+    let with = |key: &str| {
+        parsed(&format!(
+            "[pipeline]\nname = \"p\"\n[source.in]\ntype = \"stdin\"\n[sink.out]\ntype = \"stdout\"\n\
+             [gateway]\n[gateway.key.night]\nvariable = \"NIGHT\"\n{key}"
+        ))
     };
-    let shown = gateway_of(&keys("endpoints = [\"page\"]"));
-    assert!(shown.shows_page());
-    let silent = mistakes_of(&keys(""));
-    assert!(silent.contains("no key with endpoints = [\"page\"]"), "{silent}");
+    let shown = with("endpoints = [\"page\"]").unwrap();
+    assert!(shown.gateway.unwrap().shows_page());
+    let silent = with("").unwrap_err().to_string();
+    assert!(
+        silent.contains("no key with endpoints = [\"page\"]"),
+        "{silent}"
+    );
+    assert!(!full().gateway.unwrap().shows_page());
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod names;
 mod nearest;
 mod outputs;
 mod pipeline;
+mod ports;
 mod properties;
 mod read;
 mod read_changelog;

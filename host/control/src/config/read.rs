@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::audit::read_audit;
 use super::findings::{Findings, Typed};
+use super::ports::{self, Listener};
 use super::read_ends::{read_dead_letters, read_sink, read_source};
 use super::read_feed::read_feed;
 use super::read_gateway::read_gateway;
@@ -78,12 +79,38 @@ pub(crate) fn read_file<'t>(found: &'t Findings, document: &'t DeTable<'t>) -> T
     }
     file.dead_letters = root.table("dead-letters").map(read_dead_letters);
     file.audit = root.table("audit").map(read_audit);
+    let mut listeners = Vec::new();
     if let Some(table) = root.table("admin") {
+        let place = |key| table.get(key).map(|value| value.place.clone());
+        let places = (place("address"), place("metrics-address"));
         file.metrics_token = table.string("metrics-token-file");
         file.watch = read_watch(&table, file.metrics_token.is_some());
         file.admin = read_admin(table);
+        if let (TypedAdmin::Address(address), Some(place)) = (&file.admin, places.0) {
+            listeners.push(Listener {
+                key: "admin.address",
+                address: *address,
+                place,
+            });
+        }
+        if let (Some(address), Some(place)) = (file.watch, places.1) {
+            listeners.push(Listener {
+                key: "admin.metrics-address",
+                address,
+                place,
+            });
+        }
     }
     file.gateway = root.table("gateway").map(read_gateway);
+    if let Some(gateway) = &file.gateway {
+        let place = gateway.address_place.as_ref().unwrap_or(&gateway.place);
+        listeners.push(Listener {
+            key: "gateway.address",
+            address: gateway.address,
+            place: place.clone(),
+        });
+    }
+    ports::look(found, &listeners);
     if let Some(table) = root.table("telemetry") {
         file.telemetry = read_telemetry(table);
     }

@@ -41,6 +41,16 @@ fn those_who_watch_from_elsewhere_ask_where_the_file_says() {
     assert_eq!((pipeline.admin, pipeline.watch.is_some()), (None, true));
     let warning = &pipeline.warnings[0].what;
     assert!(warning.contains("metrics-token-file"), "{warning}");
+    // Two listeners on one port are found in the file, and not when it is run.
+    let twice = "[admin]\naddress = \"127.0.0.1:9464\"\nmetrics-address = \"0.0.0.0:9464\"\nmetrics-token-file = \"token\"\n";
+    let mistakes = parsed(twice).unwrap_err();
+    let mistake = &mistakes.mistakes[0];
+    assert_eq!(mistake.key, "admin.metrics-address");
+    assert_eq!(
+        mistake.what,
+        "0.0.0.0:9464 cannot listen beside admin.address = \"127.0.0.1:9464\"; write another port"
+    );
+    assert_eq!(mistakes.mistakes.len(), 1);
     let mistakes = parsed("[admin]\nmetrics-address = \"9464\"\n").unwrap_err();
     let what = &mistakes.mistakes[0].what;
     assert!(what.contains("not an address with a port"), "{what}");

@@ -24,7 +24,10 @@ fn with_a_key_for_the_page_everything_is_seen_and_nothing_can_be_done() {
     );
     let mut paged = Paged::start("last-words", "retries = 1", &gateway);
     let dead = json!({"k": HOSTILE, "text": HOSTILE, "last": "bad"});
-    paged.append(&format!("{}\n{dead}\n", json!({"k": "one", "text": "a good one"})));
+    paged.append(&format!(
+        "{}\n{dead}\n",
+        json!({"k": "one", "text": "a good one"})
+    ));
     paged.link();
     until("the dead letter", PATIENCE, || {
         paged.status()["records"]["dead"] == 1
@@ -63,7 +66,10 @@ fn with_a_key_for_the_page_everything_is_seen_and_nothing_can_be_done() {
     assert_eq!(views, 5, "there is no playground");
     browser.press(&["3"]);
     browser.sees("unreachable");
-    assert_eq!(browser.run("document.querySelectorAll('.letter input').length"), 0);
+    assert_eq!(
+        browser.run("document.querySelectorAll('.letter input').length"),
+        0
+    );
     browser.click(".letter .open", "unreachable");
     browser.sees("<script>window.pwned=1</script>");
     browser.look("keys-letter");

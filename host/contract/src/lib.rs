@@ -58,8 +58,8 @@ pub use model::{
 };
 pub use model_error::{Blame, ModelError};
 pub use operator::{
-    DeadLetterCause, Effects, KeptRevision, Loss, Operator, OperatorError, OperatorVersion,
-    Processed, Slot,
+    DeadLetterCause, Effects, Handling, KeptRevision, Loss, Operator, OperatorError,
+    OperatorVersion, Processed, Slot,
 };
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{

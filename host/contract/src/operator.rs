@@ -139,8 +139,8 @@ pub trait Slot: Send + Sync {
         false
     }
 
-    /// Handlers of tokens of the current version, with its generation, in an instance of their own.
-    fn tokens(&self) -> Result<(u64, Box<dyn TokenHandler>), OperatorError> {
+    /// Handlers of tokens of the current version, in an instance of their own.
+    fn tokens(&self) -> Result<Handling, OperatorError> {
         Err(OperatorError::Unfit {
             component: self.version().digest.clone(),
             why: "it handles no tokens".to_owned(),
@@ -150,6 +150,16 @@ pub trait Slot: Send + Sync {
     /// The current version: that of its instances, so that whoever holds one knows by the pointer whether it still is
     /// the current one.
     fn version(&self) -> Arc<OperatorVersion>;
+}
+
+/// Handlers of tokens, as a slot gives them.
+pub struct Handling {
+    /// That of the slot.
+    pub generation: u64,
+    /// Whose they are.
+    pub version: Arc<OperatorVersion>,
+    /// They themselves.
+    pub handler: Box<dyn TokenHandler>,
 }
 
 fn way_out(may_trap: &bool) -> &'static str {

@@ -277,8 +277,6 @@ fn origin(
     id: RecordId,
 ) -> Value {
     let ms = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
-    let operators: Value =
-        serde_json::from_str(&entry.versions).unwrap_or(Value::Array(Vec::new()));
     let digest = (*entry.model != *UNKNOWN_MODEL).then_some(&*entry.model);
     let which = wants.and_then(|wants| wants.which);
     let mut model = json!({
@@ -291,7 +289,7 @@ fn origin(
             "prefill": ms(answer.timings.prefill),
             "decode": ms(answer.timings.decode),
         },
-        "operators": operators,
+        "operators": entry.versions.to_json(),
     });
     if let Made::Choices(choices) = &answer.made {
         model["finish"] = finish(answer).into();

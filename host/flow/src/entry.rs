@@ -8,6 +8,7 @@ use tidegate_record::{Batch, RecordId, RecordView};
 
 use crate::asked::{Asked, Wants};
 use crate::showing::Showing;
+use crate::versions::Versions;
 
 /// Digest of a model that was replaced while a record was given to it: no model has it, so its tokens are of no use.
 pub(crate) const UNKNOWN_MODEL: &str = "unknown";
@@ -44,8 +45,10 @@ pub(crate) struct Entry {
     pub asked: Option<Box<Asked>>,
     /// Tokens of the answer so far, written by the engine.
     pub tokens: Tokens,
-    /// JSON text of the operators' versions when it came in.
-    pub versions: Arc<str>,
+    /// The operators that it went through on its way here.
+    pub versions: Versions,
+    /// Who made the answer, as far as it is made.
+    pub by: By,
     /// Digest of the model that made the tokens so far; empty in an operator stage.
     pub model: Arc<str>,
     /// What the cuts so far have of it.
@@ -60,6 +63,15 @@ pub(crate) struct Entry {
     pub submitted: Option<Instant>,
     /// When a server that is well put it off for the first time.
     pub put_off: Option<Instant>,
+}
+
+/// Who made an answer, beside the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct By {
+    /// The operators that handled its tokens; as long as it is made, those that handle them are in [`Entry::showing`].
+    pub handlers: Versions,
+    /// The adapter that the model ran on.
+    pub adapter: Arc<str>,
 }
 
 /// A record in a stage: its offset, its emit, and 0, or more where the same one waits there more than once.

@@ -7,8 +7,8 @@
 //! ```text
 //! record   = length u32 of a JSON header, the header (order, model, versions, caller), the record as a batch of one
 //! prompt   = the prompt, UTF-8
-//! progress = JSON: attempt, tokens, model, answer, delay_ms, due_ms, fed, put_off_ms
-//! batch    = length u32 of a JSON header, the header (order, callers by offset), the records as a batch
+//! progress = JSON: attempt, tokens, model, answer, handlers, adapter, delay_ms, due_ms, fed, put_off_ms
+//! batch    = length u32 of a JSON header, the header (order, versions, callers by offset), the records as a batch
 //! taken    = JSON: records
 //! ```
 
@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_contract::{self as contract, EntryKey, EntryPart};
 use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId, RecordRefused};
 
-use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
+use crate::entry::{By, Entry, EntryId, KeptParts, Lane, State, Tokens};
 use crate::stored::StoredAnswer;
+use crate::versions::Versions;
 
 /// The names of the keys that records were asked with, by offset.
 pub(crate) type Callers = BTreeMap<u64, Arc<str>>;
@@ -58,6 +59,8 @@ pub(crate) enum Waits {
         taken: bool,
         /// Who asked with them.
         callers: Callers,
+        /// The operators that they went through.
+        versions: Versions,
     },
 }
 
@@ -73,6 +76,8 @@ struct RecordHeader {
 #[derive(Serialize, Deserialize)]
 struct BatchHeader {
     order: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    versions: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     callers: Named,
 }
@@ -91,6 +96,11 @@ struct Progress {
     model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<StoredAnswer>,
+    /// Who handled the tokens of the answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    handlers: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    adapter: String,
     /// Milliseconds until the retry, when it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
@@ -206,7 +216,7 @@ pub(crate) fn put(
         let header = RecordHeader {
             order,
             model: !entry.model.is_empty(),
-            versions: entry.versions.to_string(),
+            versions: entry.versions.to_kept().to_owned(),
             caller: entry.caller.as_deref().map(str::to_owned),
         };
         part(EntryPart::Record, join(&header, &entry.record));
@@ -231,6 +241,8 @@ fn progress(entry: &Entry, tokens: Vec<u32>) -> Progress {
         attempt: entry.attempt,
         tokens,
         model: entry.model.to_string(),
+        handlers: entry.by.handlers.to_kept().to_owned(),
+        adapter: entry.by.adapter.to_string(),
         fed: entry.fed,
         put_off_ms: entry
             .put_off
@@ -265,7 +277,7 @@ pub(crate) fn put_batch(
     stage: &str,
     order: u64,
     id: EntryId,
-    batch: &Batch,
+    (batch, versions): (&Batch, &Versions),
     callers: &Callers,
 ) -> contract::Entry {
     let callers = match callers.is_empty() {
@@ -279,7 +291,14 @@ pub(crate) fn put_batch(
     };
     contract::Entry {
         key: key(stage, id, EntryPart::Batch),
-        payload: join(&BatchHeader { order, callers }, batch),
+        payload: join(
+            &BatchHeader {
+                order,
+                versions: versions.to_kept().to_owned(),
+                callers,
+            },
+            batch,
+        ),
     }
 }
 
@@ -385,7 +404,11 @@ impl Parts {
             wants: None,
             asked: None,
             tokens: Tokens::new(progress.tokens),
-            versions: header.versions.into(),
+            versions: Versions::kept(&header.versions),
+            by: By {
+                handlers: Versions::kept(&progress.handlers),
+                adapter: progress.adapter.into(),
+            },
             model: progress.model.into(),
             kept: KeptParts {
                 record: true,
@@ -422,6 +445,7 @@ impl Parts {
             batch,
             id,
             taken: self.taken.is_some(),
+            versions: Versions::kept(&header.versions),
             callers: (header.callers.into_iter())
                 .map(|(offset, caller)| (offset, caller.into()))
                 .collect(),
@@ -540,7 +564,8 @@ mod tests {
             caller: None,
             prompt: "a prompt".into(),
             tokens: Tokens::new(vec![5, 6]),
-            versions: "[]".into(),
+            versions: Versions::default(),
+            by: By::default(),
             model: "sha256:old".into(),
             kept: KeptParts::default(),
         }
@@ -646,7 +671,8 @@ mod tests {
             ..EntryId::default()
         };
         let callers = Callers::from([(3, Arc::from("desk")), (7, Arc::from("another"))]);
-        let whole = || put_batch("stage", 9, id, &batch, &callers);
+        let came = Versions::kept("[{\"slot\":\"redact\"}]");
+        let whole = || put_batch("stage", 9, id, (&batch, &came), &callers);
         let back = |entries| {
             let restored = restore(named(entries)).unwrap();
             let [one] = <[Restored; 1]>::try_from(restored).unwrap();
@@ -656,8 +682,10 @@ mod tests {
                     batch,
                     taken,
                     callers,
+                    versions,
                     ..
                 } => {
+                    assert_eq!(versions, came);
                     assert_eq!(callers, Callers::from([(3, Arc::from("desk"))]));
                     (batch, taken)
                 }

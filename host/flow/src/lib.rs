@@ -46,6 +46,7 @@ mod stored;
 mod task;
 mod topology;
 mod traced;
+mod versions;
 mod waiting;
 mod worker;
 

@@ -423,7 +423,8 @@ mod tests {
     use tidegate_record::{BatchBuilder, NewRecord};
 
     use super::*;
-    use crate::entry::Tokens;
+    use crate::entry::{By, Tokens};
+    use crate::versions::Versions;
 
     fn entry(key: u64, offset: u64, state: State) -> Entry {
         let mut record = BatchBuilder::default();
@@ -443,7 +444,8 @@ mod tests {
             wants: None,
             asked: None,
             tokens: Tokens::default(),
-            versions: "[]".into(),
+            versions: Versions::default(),
+            by: By::default(),
             model: "sha256:model".into(),
             kept: KeptParts::default(),
             showing: None,

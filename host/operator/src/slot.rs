@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tidegate_component::digest;
-use tidegate_contract::{
-    KeptRevision, Operator, OperatorError, OperatorVersion, Slot, TokenHandler,
-};
+use tidegate_contract::{Handling, KeptRevision, Operator, OperatorError, OperatorVersion, Slot};
 
 use crate::breaker::Breaker;
 use crate::budget::Budget;
@@ -566,10 +564,14 @@ impl Slot for ComponentSlot {
         self.current.load().revision.description.handles_tokens
     }
 
-    fn tokens(&self) -> Result<(u64, Box<dyn TokenHandler>), OperatorError> {
+    fn tokens(&self) -> Result<Handling, OperatorError> {
         let current = self.current.load_full();
         let handler = Tokens::new(Arc::clone(&current.revision))?;
-        Ok((current.generation, Box::new(handler)))
+        Ok(Handling {
+            generation: current.generation,
+            version: Arc::clone(&current.revision.description.version),
+            handler: Box::new(handler),
+        })
     }
 
     fn version(&self) -> Arc<OperatorVersion> {

@@ -81,7 +81,7 @@ pub(crate) fn handle(
 ) -> Result<Handled, Unhandled> {
     // The lines of an instance begin with those of its start.
     heard.take();
-    let (_, mut handler) = slot.tokens()?;
+    let mut handler = slot.tokens()?.handler;
     let mut given = |pieces: &[&str]| {
         let came = give(&mut *handler, case, pieces, until);
         handler.close(LANE);

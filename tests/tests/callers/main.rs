@@ -6,6 +6,7 @@
 mod again;
 mod alternatives;
 mod asking;
+mod audited;
 mod blocks;
 mod counts;
 mod feeding;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidegate_contract::{
-    Answer, Choice, Finish, KeptRevision, Lane, Made, Model, ModelError, ModelFacts, Operator,
-    OperatorError, OperatorVersion, Piece, Processed, Request, RequestId, Slot, Timings,
+    Answer, Choice, Finish, Handling, KeptRevision, Lane, Made, Model, ModelError, ModelFacts,
+    Operator, OperatorError, OperatorVersion, Piece, Processed, Request, RequestId, Slot, Timings,
     TokenHandler,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder, RecordView};
@@ -117,9 +117,13 @@ impl Slot for Native {
     fn handles_tokens(&self) -> bool {
         self.handlers.is_some()
     }
-    fn tokens(&self) -> Result<(u64, Box<dyn TokenHandler>), OperatorError> {
+    fn tokens(&self) -> Result<Handling, OperatorError> {
         let makes = self.handlers.as_ref().expect("it has handlers");
-        Ok((self.generation(), makes()?))
+        Ok(Handling {
+            generation: self.generation(),
+            version: self.version(),
+            handler: makes()?,
+        })
     }
     fn version(&self) -> Arc<OperatorVersion> {
         self.version.lock().unwrap().clone()

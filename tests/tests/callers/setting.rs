@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{
-    Assignment, CommitError, CommitLog, CommitPoint, Committer, Cut, DeadLetter, FileLayer, Keeper,
-    Model, Parameters, Participants, PromptTemplate, Settled, Sink, SinkError, SinkPosition,
-    TaskId, TaskImage,
+    Assignment, AuditLog, CommitError, CommitLog, CommitPoint, Committer, Cut, DeadLetter,
+    FileLayer, Keeper, Model, Parameters, Participants, PromptTemplate, Settled, Sink, SinkError,
+    SinkPosition, TaskId, TaskImage,
 };
 use tidegate_flow::{
     AnswerInto, Ask, Called, Ended, Heard, Makers, ModelStage, OperatorStage, Order, Outdated,
@@ -94,6 +94,7 @@ pub(crate) struct Setting {
     pub(crate) batch_bytes: usize,
     /// How long a run that is told to end waits for what is in flight.
     pub(crate) drain: Duration,
+    pub(crate) audit: Option<Box<dyn AuditLog>>,
 }
 
 /// The sink that answers, and one that does not.
@@ -112,16 +113,18 @@ impl Setting {
             batch: 8,
             batch_bytes: 1 << 20,
             drain: Duration::from_secs(20),
+            audit: None,
         }
     }
 
-    pub(crate) fn start(self) -> Running {
+    pub(crate) fn start(mut self) -> Running {
         let layer: Arc<dyn FileLayer> = Arc::new(self.disk.clone());
         let key = StateKey::from_hex(&"55".repeat(32)).unwrap();
         let (log, recovered) = FileCommitLog::open(layer, Path::new("/state/log"), key).unwrap();
         let log: Arc<dyn CommitLog> = Arc::new(log);
         let names: Vec<String> = self.stages.iter().map(|stage| stage.name.clone()).collect();
         let (table, takes_back) = (self.table.clone(), self.takes_back);
+        let audit = self.audit.take();
         let topology = self.topology();
         let makers = topology.makers(0);
         let incoming = Incoming {
@@ -131,7 +134,7 @@ impl Setting {
         };
         let parts = WorkerParts {
             seal: None,
-            audit: None,
+            audit,
             sources: vec![Box::new(incoming)],
             sinks: vec![Box::new(Answers(table.clone())), Box::new(Nowhere)],
             dead: Box::new(Nowhere),

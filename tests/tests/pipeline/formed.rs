@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tidegate_contract::{
-    AnswerEnd, AnswerLane, Finish, KeptRevision, Made, Operator, OperatorError, OperatorVersion,
-    Processed, Slot, Structure, Through, TokenHandler,
+    AnswerEnd, AnswerLane, Finish, Handling, KeptRevision, Made, Operator, OperatorError,
+    OperatorVersion, Processed, Slot, Structure, Through, TokenHandler,
 };
 use tidegate_flow::{AnswerInto, Ask, ModelStage, OperatorStage, Stage, StageKind, Target};
 use tidegate_record::{Batch, Fields, OutcomesBuilder};
@@ -65,8 +65,12 @@ impl Slot for Changes {
     fn handles_tokens(&self) -> bool {
         true
     }
-    fn tokens(&self) -> Result<(u64, Box<dyn TokenHandler>), OperatorError> {
-        Ok((1, Box::new(self.clone())))
+    fn tokens(&self) -> Result<Handling, OperatorError> {
+        Ok(Handling {
+            generation: 1,
+            version: self.0.clone(),
+            handler: Box::new(self.clone()),
+        })
     }
     fn version(&self) -> Arc<OperatorVersion> {
         self.0.clone()

@@ -149,27 +149,23 @@ fn facts(
     let mut facts = Map::new();
     let mut put = |name: &str, value: Value| drop(facts.insert(name.to_owned(), value));
     put("caller", entry.caller.as_deref().into());
-    put(
-        "operators",
-        serde_json::from_str(&entry.versions).unwrap_or_default(),
-    );
-    let handlers = kind.tokens.iter().filter_map(|index| {
-        let stage = topology.stages.get(*index)?;
-        let StageKind::Operator(operator) = &stage.kind else {
-            return None;
-        };
-        let version = operator.slot.version();
-        Some(json!({"slot": stage.name, "digest": version.digest, "revision": version.revision.digest}))
-    });
-    put("handlers", handlers.collect());
+    put("operators", entry.versions.to_json());
+    // Of one that ends before its answer is whole, those that it has gone through so far.
+    let handlers = match &entry.showing {
+        Some(showing) => showing.handled_by(topology).to_json(),
+        None => entry.by.handlers.to_json(),
+    };
+    put("handlers", handlers);
     let wants = asked::wants(kind, entry);
     let wants = wants.as_deref();
     let chosen = kind.chosen(wants.and_then(|wants| wants.which));
     let digest =
         (*entry.model != *UNKNOWN_MODEL && !entry.model.is_empty()).then_some(&*entry.model);
+    // Of one that no model has taken there is none.
+    let adapter = (!entry.by.adapter.is_empty()).then_some(&*entry.by.adapter);
     put(
         "model",
-        json!({"name": chosen.name, "digest": digest, "adapter": chosen.model.facts().adapter}),
+        json!({"name": chosen.name, "digest": digest, "adapter": adapter}),
     );
     if let Some(parameters) = asked::parameters(kind, wants) {
         put("seed", asked::seed(kind, wants, id).into());

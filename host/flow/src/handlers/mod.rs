@@ -9,7 +9,9 @@ mod lane;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{AnswerLane, OperatorError, Slot, Through, TokenHandler};
+use tidegate_contract::{
+    AnswerLane, Handling, OperatorError, OperatorVersion, Slot, Through, TokenHandler,
+};
 use tidegate_telemetry::Meters;
 use tidegate_telemetry::events::{StageAvailable, StageUnavailable};
 
@@ -34,6 +36,7 @@ pub(crate) struct Handler {
     /// The stage whose slot it is of, and the generation of that.
     pub stage: usize,
     pub generation: u64,
+    pub version: Arc<OperatorVersion>,
     inner: Mutex<Inner>,
 }
 
@@ -63,10 +66,16 @@ impl Inner {
 }
 
 impl Handler {
-    fn new(stage: usize, generation: u64, handler: Box<dyn TokenHandler>) -> Handler {
+    fn new(stage: usize, handling: Handling) -> Handler {
+        let Handling {
+            generation,
+            version,
+            handler,
+        } = handling;
         Handler {
             stage,
             generation,
+            version,
             inner: Mutex::new(Inner {
                 handler,
                 next: 1,
@@ -166,8 +175,8 @@ impl Handlers {
         }
         let began = Instant::now();
         match slot.tokens() {
-            Ok((generation, handler)) => {
-                let handler = Arc::new(Handler::new(stage, generation, handler));
+            Ok(handling) => {
+                let handler = Arc::new(Handler::new(stage, handling));
                 (of.again, of.handler) = (None, Some(handler.clone()));
                 Some(handler)
             }

@@ -30,6 +30,8 @@ use crate::entry::Entry;
 use crate::feeding::Fed;
 use crate::handlers::{Halt, Handler};
 use crate::pieces::{OwnedPiece, Part, Pieces};
+use crate::topology::Topology;
+use crate::versions::{Versions, described};
 
 /// After so long an answer waits for its next turn: its worker looks after everything else first.
 const TURN: Duration = Duration::from_millis(100);
@@ -135,6 +137,17 @@ impl Showing {
                 *of = handler.clone();
             }
         }
+    }
+
+    /// The versions that its text goes through.
+    pub(crate) fn handled_by(&self, topology: &Topology) -> Versions {
+        let handlers = self.handlers.iter();
+        handlers
+            .filter_map(|handler| {
+                let stage = topology.stages.get(handler.stage)?;
+                Some(described(&stage.name, &handler.version))
+            })
+            .collect()
     }
 
     /// Whether handlers have changed what the first choice says, or ended it.

@@ -12,6 +12,7 @@ use crate::error::FlowError;
 use crate::hearing::At;
 use crate::output::{Death, Output};
 use crate::topology::{Stage, StageKind, Target, Topology};
+use crate::versions::Versions;
 use crate::waiting::lane;
 
 /// How long a task goes on before its worker looks at answers, controls and cuts again.
@@ -38,7 +39,7 @@ impl Task {
         &mut self,
         from: Option<usize>,
         targets: &[Target],
-        batch: Batch,
+        (batch, versions): (Batch, Versions),
         since: Instant,
         output: &mut Output,
     ) -> Result<(), FlowError> {
@@ -65,12 +66,14 @@ impl Task {
         for target in others {
             match target {
                 Target::Sink(sink) => output.write(*sink, batch.view())?,
-                Target::Stage(stage) => self.hand_over(*stage, batch.clone(), since),
+                Target::Stage(stage) => {
+                    self.hand_over(*stage, (batch.clone(), versions.clone()), since)
+                }
             }
         }
         match last {
             Target::Sink(sink) => output.write(*sink, batch.view())?,
-            Target::Stage(stage) => self.hand_over(*stage, batch, since),
+            Target::Stage(stage) => self.hand_over(*stage, (batch, versions), since),
         }
         Ok(())
     }
@@ -98,9 +101,9 @@ impl Task {
         }
     }
 
-    fn hand_over(&mut self, stage: usize, batch: Batch, since: Instant) {
+    fn hand_over(&mut self, stage: usize, came: (Batch, Versions), since: Instant) {
         let order = self.number();
-        self.inboxes[stage].add(order, batch, since);
+        self.inboxes[stage].add(order, came, since);
     }
 
     /// Whether a stage must not make output now: one that takes it has not taken what is there, or a cut comes first.
@@ -164,7 +167,8 @@ impl Task {
                         let number = self.number();
                         let lane = lane(kind.order, &record, number);
                         records += 1;
-                        match self.entry(stage, &record, untaken.since, lane) {
+                        let came = (&record, &untaken.versions);
+                        match self.entry(stage, came, untaken.since, lane) {
                             Ok(entry) => self.waiting[stage].add(number, entry),
                             Err(full) => self.bury(stage, &record, &full.to_string(), 1, output)?,
                         }

@@ -19,6 +19,7 @@ use crate::output::{Death, Output};
 use crate::showing::{Finished, Showing};
 use crate::topology::{Ask, ModelStage, StageKind, Topology};
 use crate::traced::Asking;
+use crate::versions::Versions;
 
 /// What follows for a request and its model from what was shown of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,9 @@ fn ended_early(topology: &Topology, kind: &ModelStage, entry: &Entry, choices: u
         timings: Timings::default(),
     }
 }
+
+/// Where an answered record goes, and what it went through.
+type Goes<'a> = (Option<&'a str>, Versions);
 
 /// Bytes of answered records that go on in one batch.
 const MAX_ANSWERS: usize = 16 << 20;
@@ -184,6 +188,10 @@ impl Task {
         let StageKind::Model(kind) = &topology.stages[stage].kind else {
             return Ok(());
         };
+        if let Some(showing) = &showing {
+            let handlers = showing.handled_by(&topology);
+            self.waiting[stage].change(number, |entry| entry.by.handlers = handlers);
+        }
         if let Some(entry) = self.waiting[stage].get(number) {
             let asking = Asking {
                 stage,
@@ -317,9 +325,9 @@ impl Task {
                 self.answers_held[stage] = true;
                 return Ok(());
             }
-            // Those full, and one open for each output, in the order in which outputs come up.
-            let mut full: Vec<(Option<&str>, BatchBuilder)> = Vec::new();
-            let mut batches: Vec<(Option<&str>, BatchBuilder)> = Vec::new();
+            // Those full, and one open for each output and way there, in the order in which outputs come up.
+            let mut full: Vec<(Goes<'_>, BatchBuilder)> = Vec::new();
+            let mut batches: Vec<(Goes<'_>, BatchBuilder)> = Vec::new();
             let mut oldest = Instant::now();
             for number in ready {
                 // The rest goes in the next round.
@@ -348,11 +356,11 @@ impl Task {
                 let Ok(patch) = Patch::parse(&bytes) else {
                     continue;
                 };
-                let route = crate::answer::route(kind, &answer);
-                let at = match batches.iter().position(|(output, _)| *output == route) {
+                let goes = (crate::answer::route(kind, &answer), entry.versions.clone());
+                let at = match batches.iter().position(|(open, _)| *open == goes) {
                     Some(at) => at,
                     None => {
-                        batches.push((route, BatchBuilder::default()));
+                        batches.push((goes.clone(), BatchBuilder::default()));
                         batches.len() - 1
                     }
                 };
@@ -360,7 +368,7 @@ impl Task {
                 let size = batch.bytes() + record.size() + patch.size();
                 let over = batch.len() >= topology.batch || size > topology.batch_bytes;
                 if over && !batch.is_empty() {
-                    full.push((route, std::mem::take(batch)));
+                    full.push((goes, std::mem::take(batch)));
                 }
                 let (_, batch) = &mut batches[at];
                 oldest = oldest.min(entry.arrived);
@@ -382,7 +390,7 @@ impl Task {
                 output.finished.push((entry.arrived, 1));
                 self.has_left(stage, entry, answer);
             }
-            for (route, builder) in full.into_iter().chain(batches) {
+            for ((route, versions), builder) in full.into_iter().chain(batches) {
                 if builder.is_empty() {
                     continue;
                 }
@@ -393,7 +401,7 @@ impl Task {
                 self.send(
                     Some(stage),
                     targets,
-                    builder.finish(clock()),
+                    (builder.finish(clock()), versions),
                     oldest,
                     output,
                 )?;

@@ -9,6 +9,7 @@ use tidegate_record::{Batch, BatchBuilder, RecordId, RecordView};
 use super::operate::Answered;
 use crate::entry::EntryId;
 use crate::kept::{self, Callers, after};
+use crate::versions::Versions;
 
 /// Batches before a stage, in the order in which they came. They are as large as the pipeline's batches, and their
 /// number is bounded: nothing is added by a stage or a source while something is here, beyond what one go of it makes.
@@ -28,6 +29,8 @@ pub(super) struct Untaken {
     order: u64,
     id: EntryId,
     pub batch: Batch,
+    /// The operators that its records went through on their way here.
+    pub versions: Versions,
     /// Records taken, from the first.
     pub taken: usize,
     /// When its records were read.
@@ -97,7 +100,8 @@ impl Untaken {
             (self.kept, self.moved, self.gone) = (true, false, 0);
             self.not_written = self.taken;
             let rest = self.rest();
-            return Some(kept::put_batch(stage, self.order, self.id, &rest, callers));
+            let came = (&rest, &self.versions);
+            return Some(kept::put_batch(stage, self.order, self.id, came, callers));
         }
         if std::mem::take(&mut self.moved) {
             self.taken_kept = true;
@@ -141,13 +145,19 @@ impl Inbox {
     }
 
     /// A batch came; `order` is its place among what waits in the task.
-    pub(super) fn add(&mut self, order: u64, batch: Batch, since: Instant) {
-        let first = batch.view().get(0);
+    pub(super) fn add(&mut self, order: u64, came: (Batch, Versions), since: Instant) {
+        let first = came.0.view().get(0);
         let id = first.map_or(EntryId::default(), |first| EntryId::of(first.id()));
-        self.push(order, id, batch, since);
+        self.push(order, id, came, since);
     }
 
-    fn push(&mut self, order: u64, mut id: EntryId, batch: Batch, since: Instant) {
+    fn push(
+        &mut self,
+        order: u64,
+        mut id: EntryId,
+        (batch, versions): (Batch, Versions),
+        since: Instant,
+    ) {
         while !self.ids.insert(id) {
             id.copy += 1;
         }
@@ -155,6 +165,7 @@ impl Inbox {
             order,
             id,
             batch,
+            versions,
             taken: 0,
             since,
             begun: false,
@@ -169,8 +180,14 @@ impl Inbox {
     }
 
     /// A batch comes back from a cut; `taken` says whether others of it were taken since it was written.
-    pub(super) fn restore(&mut self, order: u64, id: EntryId, batch: Batch, taken: bool) {
-        self.push(order, id, batch, Instant::now());
+    pub(super) fn restore(
+        &mut self,
+        order: u64,
+        id: EntryId,
+        came: (Batch, Versions),
+        taken: bool,
+    ) {
+        self.push(order, id, came, Instant::now());
         if let Some(last) = self.batches.back_mut() {
             // Where part of it was taken, the next cut has the rest alone.
             (last.kept, last.taken_kept, last.changed) = (true, taken, taken);
@@ -300,7 +317,7 @@ mod tests {
             builder.push(&NewRecord::default()).unwrap();
         }
         let mut inbox = Inbox::new("ask");
-        inbox.add(1, builder.finish(0), Instant::now());
+        inbox.add(1, (builder.finish(0), Versions::default()), Instant::now());
         let names = |put: &[Entry]| -> Vec<String> {
             let keys = put.iter().map(|entry| entry.key.to_string());
             keys.collect()

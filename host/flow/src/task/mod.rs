@@ -37,11 +37,12 @@ pub(crate) use self::starts::{Pause, Starts};
 pub(crate) use self::wants::{StageLoad, Wants};
 use crate::begin::Begin;
 use crate::counts::Counts;
-use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
+use crate::entry::{By, Entry, EntryId, KeptParts, Lane, State, Tokens};
 use crate::error::FlowError;
 use crate::kept::{Callers, Restored, Waits};
 use crate::output::Output;
-use crate::topology::{OperatorStage, Order, Stage, StageKind, Target, Topology};
+use crate::topology::{Order, Stage, StageKind, Target, Topology};
+use crate::versions::{Adds, Versions};
 use crate::waiting::{Waiting, lane};
 
 /// A task may have this many records waiting for the retry of an operator before that takes no further batch.
@@ -99,8 +100,6 @@ pub(crate) struct Task {
     left_in_cut: Vec<(usize, Entry)>,
     /// The number of what waits next.
     next_number: u64,
-    /// JSON text of the operators' versions.
-    versions: Arc<str>,
     pub ended: bool,
     pub paused: bool,
 }
@@ -108,6 +107,8 @@ pub(crate) struct Task {
 struct Instance {
     generation: u64,
     operator: Box<dyn Operator>,
+    /// Its version, with which what it makes goes on.
+    adds: Adds,
     /// Who takes each output: main first, then the named ones in the component's order.
     routes: Arc<[Vec<Target>]>,
 }
@@ -154,7 +155,6 @@ impl Task {
             left: Vec::new(),
             left_in_cut: Vec::new(),
             next_number: 1,
-            versions: "[]".into(),
             ended: false,
             paused: false,
         }
@@ -193,9 +193,10 @@ impl Task {
                 id,
                 taken,
                 callers,
+                versions,
             } => {
                 self.callers.extend(callers);
-                self.inboxes[index].restore(number, id, batch, taken);
+                self.inboxes[index].restore(number, id, (batch, versions), taken);
                 return Ok(());
             }
         };
@@ -360,10 +361,10 @@ impl Task {
         }
         self.operators[stage] = Some(Instance {
             generation,
+            adds: Adds::new(&topology.stages[stage].name, operator.version()),
             operator,
             routes: routes.into(),
         });
-        self.versions = self.describe_versions().into();
         Ok(Some(began.elapsed()))
     }
 
@@ -371,32 +372,6 @@ impl Task {
     pub(crate) fn runs(&self, stage: usize) -> Option<&Arc<OperatorVersion>> {
         let instance = self.operators[stage].as_ref()?;
         Some(instance.operator.version())
-    }
-
-    fn describe_versions(&self) -> String {
-        let versions: Vec<_> = self
-            .slots()
-            .map(|(slot, _, version)| {
-                serde_json::json!({
-                    "slot": slot, "name": version.name, "version": version.version, "digest": version.digest,
-                    "revision": version.revision.digest,
-                })
-            })
-            .collect();
-        serde_json::Value::Array(versions).to_string()
-    }
-
-    fn slots(&self) -> impl Iterator<Item = (&str, &OperatorStage, &Arc<OperatorVersion>)> {
-        self.topology
-            .stages
-            .iter()
-            .zip(&self.operators)
-            .filter_map(|(stage, instance)| match (&stage.kind, instance) {
-                (StageKind::Operator(kind), Some(instance)) => {
-                    Some((stage.name.as_str(), kind, instance.operator.version()))
-                }
-                _ => None,
-            })
     }
 
     /// How many more records may be read before a waiting stage is full; none if no stage waits. While something has
@@ -490,7 +465,8 @@ impl Task {
             let targets = &topology.sources[usize::from(self.partition.source)].targets;
             let batch = output.traces.enter(self.partition, &self.identity, batch);
             let received = output.traces.received(&batch);
-            self.send(None, targets, batch, began, output)?;
+            let came = (batch, Versions::default());
+            self.send(None, targets, came, began, output)?;
             self.advance(output)?;
             output.traces.took(received, began);
         }
@@ -502,7 +478,7 @@ impl Task {
     fn entry(
         &self,
         stage: usize,
-        record: &RecordView<'_>,
+        (record, versions): (&RecordView<'_>, &Versions),
         arrived: Instant,
         lane: Lane,
     ) -> Result<Entry, ArenaFull> {
@@ -525,7 +501,8 @@ impl Task {
             wants: None,
             asked: None,
             tokens: Tokens::default(),
-            versions: self.versions.clone(),
+            versions: versions.clone(),
+            by: By::default(),
             model: match &self.topology.stages[stage].kind {
                 StageKind::Operator(_) => "".into(),
                 StageKind::Model(model) => model.model.facts().digest.into(),

@@ -17,6 +17,7 @@ use crate::hearing::At;
 use crate::output::{Death, Output};
 use crate::topology::{Order, StageKind, Target};
 use crate::traced::Batched;
+use crate::versions::Versions;
 use crate::waiting::lane;
 
 /// An operator's answer to a batch.
@@ -25,6 +26,8 @@ pub(crate) struct Answered {
     /// How many records it is for, from the first; the others the operator has not been given.
     tried: usize,
     version: Arc<OperatorVersion>,
+    /// That one, after those that the records went through before.
+    versions: Versions,
     /// Who takes each output.
     routes: Arc<[Vec<Target>]>,
 }
@@ -51,14 +54,16 @@ impl Task {
         let mut answered = match untaken.answered.take() {
             Some(answered) => answered,
             None => {
-                let free = self.hold_back(stage, &untaken.batch, untaken.since, output)?;
+                let came = (&untaken.batch, &untaken.versions);
+                let free = self.hold_back(stage, came, untaken.since, output)?;
                 if let Some(free) = free {
                     untaken.keep_only(free);
                 }
                 if untaken.batch.is_empty() {
                     return Ok(());
                 }
-                match self.ask_operator(stage, &untaken.batch, 1, output) {
+                let came = (&untaken.batch, &untaken.versions);
+                match self.ask_operator(stage, came, 1, output) {
                     Some(answered) => answered,
                     // It stays here until the stage has an instance.
                     None => return Ok(()),
@@ -77,7 +82,13 @@ impl Task {
             began,
         };
         let (taken, again) = self.take_answer(&go, &mut answered, output)?;
-        self.keep(stage, batch, again, untaken.since, output)?;
+        self.keep(
+            stage,
+            (batch, &untaken.versions),
+            again,
+            untaken.since,
+            output,
+        )?;
         let tried = answered.tried;
         untaken.take(taken);
         if untaken.taken < tried {
@@ -92,7 +103,7 @@ impl Task {
     pub(super) fn ask_operator(
         &mut self,
         stage: usize,
-        batch: &Batch,
+        (batch, came): (&Batch, &Versions),
         attempt: u32,
         output: &Output,
     ) -> Option<Answered> {
@@ -144,6 +155,7 @@ impl Task {
             tried: tried(&processed).unwrap_or(batch.len()),
             processed,
             version: instance.operator.version().clone(),
+            versions: instance.adds.to(came),
             routes: instance.routes.clone(),
         };
         let mut traced = output.traces.of_batch(batch);
@@ -190,7 +202,8 @@ impl Task {
             .emit(&output.meters);
             answered.accept(0..batch.len());
             let main = routes.first().map_or(&[][..], Vec::as_slice);
-            self.send(Some(stage), main, batch.clone(), go.since, output)?;
+            let on = (batch.clone(), answered.versions.clone());
+            self.send(Some(stage), main, on, go.since, output)?;
             return Ok((batch.len(), Vec::new()));
         }
         let version = answered.version.clone();
@@ -300,8 +313,8 @@ impl Task {
         }
         .emit(&output.meters);
         for (route, builder) in collected.finish() {
-            let batch = builder.finish(view.clock());
-            self.send(Some(stage), &routes[route], batch, go.since, output)?;
+            let on = (builder.finish(view.clock()), answered.versions.clone());
+            self.send(Some(stage), &routes[route], on, go.since, output)?;
         }
         Ok((taken, again))
     }
@@ -515,6 +528,7 @@ mod tests {
                 outputs: Vec::new(),
                 revision: Default::default(),
             }),
+            versions: Versions::default(),
             routes: Vec::new().into(),
         };
         answered.accept([1, 2, 3, 4, 6]);

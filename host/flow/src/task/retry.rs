@@ -10,6 +10,7 @@ use crate::entry::{Entry, Lane, State};
 use crate::error::FlowError;
 use crate::output::Output;
 use crate::topology::{Order, StageKind};
+use crate::versions::Versions;
 use crate::waiting::lane;
 
 /// The longest an operator may put a record off: its key, and in the end its partition, waits for it.
@@ -40,7 +41,7 @@ impl Task {
     pub(super) fn hold_back(
         &mut self,
         stage: usize,
-        batch: &Batch,
+        (batch, versions): (&Batch, &Versions),
         arrived: Instant,
         output: &mut Output,
     ) -> Result<Option<Batch>, FlowError> {
@@ -52,7 +53,7 @@ impl Task {
             let number = self.number();
             let lane = lane(Order::Key, &record, number);
             let kept = if self.waiting[stage].blocks(lane) {
-                self.entry(stage, &record, arrived, lane)
+                self.entry(stage, (&record, versions), arrived, lane)
                     .map(|entry| self.waiting[stage].add(number, entry))
             } else {
                 free.push_record(&record)
@@ -68,7 +69,7 @@ impl Task {
     pub(super) fn keep(
         &mut self,
         stage: usize,
-        batch: &Batch,
+        (batch, versions): (&Batch, &Versions),
         again: Vec<(usize, Again)>,
         arrived: Instant,
         output: &mut Output,
@@ -83,7 +84,7 @@ impl Task {
             }
             let number = self.number();
             let lane = lane(Order::Key, &record, number);
-            match self.entry(stage, &record, arrived, lane) {
+            match self.entry(stage, (&record, versions), arrived, lane) {
                 Ok(mut entry) => {
                     if let Again::After(delay) = again {
                         entry.attempt = 1;
@@ -169,8 +170,10 @@ impl Task {
                 return Ok(());
             }
             let (record, since, attempt) = (at_now(entry), entry.arrived, entry.attempt + 1);
+            let came = entry.versions.clone();
             let began = Instant::now();
-            let Some(mut answered) = self.ask_operator(stage, &record, attempt, output) else {
+            let Some(mut answered) = self.ask_operator(stage, (&record, &came), attempt, output)
+            else {
                 self.wait_for_instance(stage, number);
                 return Ok(());
             };

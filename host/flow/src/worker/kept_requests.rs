@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_contract::{Answer, ModelError, Partition};
 
-use crate::entry::{Entry, EntryId, State, Tokens};
+use crate::entry::{By, Entry, EntryId, State, Tokens};
 use crate::showing::Showing;
 
 /// A record that has not come again by then has another way now, or none.
@@ -33,6 +33,8 @@ pub(super) struct KeptRequest {
     pub tokens: Tokens,
     /// The answer as it is made.
     pub showing: Option<Box<Showing>>,
+    /// Who made the answer.
+    pub by: By,
     /// The attempt as feeds of tokens know it.
     pub fed: u64,
     /// The answer, if it is there.
@@ -70,6 +72,7 @@ impl KeptRequests {
             model: entry.model.to_string(),
             tokens: entry.tokens,
             showing: entry.showing,
+            by: entry.by,
             fed: entry.fed,
             answer,
             since: Instant::now(),

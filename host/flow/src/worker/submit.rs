@@ -116,7 +116,7 @@ impl Worker {
                     task.waiting[stage].change(number, |entry| {
                         (entry.prompt, entry.wants) = (asked.text, asked.wants);
                         entry.tokens = kept.tokens;
-                        entry.showing = kept.showing;
+                        (entry.showing, entry.by) = (kept.showing, kept.by);
                         entry.fed = kept.fed;
                         entry.state = State::Submitted(request);
                     });
@@ -223,7 +223,8 @@ impl Worker {
                 reply: Box::new(reply),
             });
             // Replaced just now: which of the two has it is not known, and neither is whose tokens will come.
-            let replaced = chosen.model.facts().digest != digest;
+            let facts = chosen.model.facts();
+            let replaced = facts.digest != digest;
             match result {
                 Ok(()) => {
                     self.submitted += 1;
@@ -237,6 +238,7 @@ impl Worker {
                         entry.fed = attempt_fed.unwrap_or(entry.fed);
                         entry.until = until;
                         entry.submitted = Some(submitted);
+                        entry.by.adapter = facts.adapter.into();
                         if replaced {
                             entry.model = UNKNOWN_MODEL.into();
                         }

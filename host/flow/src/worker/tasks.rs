@@ -265,9 +265,10 @@ mod tests {
     use super::*;
     use crate::begin::{Begin, Keeps};
     use crate::counts::Counts;
-    use crate::entry::{Entry, EntryId, KeptParts, Lane, State, Tokens};
+    use crate::entry::{By, Entry, EntryId, KeptParts, Lane, State, Tokens};
     use crate::task::Starts;
     use crate::topology::{OperatorStage, Positions, Source, Stage, StageKind, Topology};
+    use crate::versions::Versions;
 
     const TASKS: u32 = 500;
 
@@ -353,7 +354,8 @@ mod tests {
             wants: None,
             asked: None,
             tokens: Tokens::default(),
-            versions: "[]".into(),
+            versions: Versions::default(),
+            by: By::default(),
             model: "".into(),
             kept: KeptParts::default(),
             showing: None,

@@ -39,7 +39,7 @@ fn lanes_of_many_answers_are_open_at_the_same_time() {
     for language in LANGUAGES {
         let slot = started(language);
         assert!(slot.handles_tokens(), "{language}");
-        let (_, mut handler) = slot.tokens().unwrap();
+        let mut handler = slot.tokens().unwrap().handler;
         for number in 0..200 {
             let does = ["hold", "upper", "stop", "lane"][number as usize % 4];
             open(&mut *handler, number, does).unwrap();
@@ -78,7 +78,7 @@ fn lanes_of_many_answers_are_open_at_the_same_time() {
 fn a_lane_that_is_refused_or_ended_leaves_the_others_open() {
     for language in LANGUAGES {
         let slot = started(language);
-        let (_, mut handler) = slot.tokens().unwrap();
+        let mut handler = slot.tokens().unwrap().handler;
         open(&mut *handler, 1, "hold").unwrap();
         let refused = open(&mut *handler, 2, "refuse").unwrap_err();
         assert!(
@@ -111,7 +111,7 @@ fn what_a_language_raises_in_a_step_ends_its_lane() {
         ("go", "panic: boom (tokens.go:", 0),
     ] {
         let slot = started(language);
-        let (_, mut handler) = slot.tokens().unwrap();
+        let mut handler = slot.tokens().unwrap().handler;
         open(&mut *handler, 1, "throw").unwrap();
         open(&mut *handler, 2, "").unwrap();
         assert_eq!(step(&mut *handler, 2, "good"), "good");
@@ -134,7 +134,7 @@ fn what_a_language_raises_in_a_step_ends_its_lane() {
 fn a_step_that_fails_in_words_costs_no_instance_and_no_other_lane() {
     for language in ["c", "js", "python", "go"] {
         let slot = started(language);
-        let (_, mut handler) = slot.tokens().unwrap();
+        let mut handler = slot.tokens().unwrap().handler;
         open(&mut *handler, 1, "fail").unwrap();
         open(&mut *handler, 2, "hold").unwrap();
         assert_eq!(step(&mut *handler, 1, "good"), "good");

@@ -40,7 +40,7 @@ fn within(mode: &str, limits: Limits) -> ComponentSlot {
 
 fn handler(slot: &ComponentSlot) -> Box<dyn TokenHandler> {
     assert!(slot.handles_tokens());
-    slot.tokens().unwrap().1
+    slot.tokens().unwrap().handler
 }
 
 fn text(text: &str) -> Result<Through, String> {
@@ -441,7 +441,8 @@ fn operators_of_before_handle_no_tokens() {
 #[test]
 fn a_deployment_changes_whether_tokens_are_handled() {
     let slot = Arc::new(slot_of("upper"));
-    let (generation, mut handler) = slot.tokens().unwrap();
+    let handling = slot.tokens().unwrap();
+    let (generation, mut handler) = (handling.generation, handling.handler);
     assert_eq!(generation, slot.generation());
     handler.open(1, &content()).unwrap();
     slot.deploy_with(&guest("tokens"), "tokens.wasm", "{\"mode\": \"unnamed\"}")

@@ -210,8 +210,7 @@ impl Sandbox {
 
     /// Its handler of tokens, in an instance of its own.
     pub fn tokens(&self) -> Result<SandboxTokens, SandboxError> {
-        let (_, handler) = self.slot.tokens()?;
-        Ok(SandboxTokens::new(handler))
+        Ok(SandboxTokens::new(self.slot.tokens()?.handler))
     }
 
     /// Runs records as one batch, in as many calls as it takes, and says what became of each. An error is a failure of the

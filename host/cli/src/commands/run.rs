@@ -270,9 +270,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         cut: recovered.cut,
     }
     .emit();
-    let written = std::fs::read(&arguments.pipeline)
-        .with_context(|| format!("cannot read {}", arguments.pipeline.display()))?;
-    let digest = tidegate_operator::digest(&written);
+    let digest = tidegate_operator::digest(pipeline.written().as_bytes());
     wire::begin_audit(
         &pipeline,
         &digest,

@@ -78,6 +78,11 @@ pub struct MetricsToken {
 }
 
 impl Pipeline {
+    /// What stood in the file when it was read: what runs is that, whatever stands there later.
+    pub fn written(&self) -> &str {
+        &self.text.content
+    }
+
     /// Workers for so many partitions: those asked for, else one per core, never more than partitions, at least one.
     pub fn workers_for(&self, partitions: usize) -> usize {
         let wanted = self.workers.unwrap_or_else(|| {

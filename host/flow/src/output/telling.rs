@@ -12,6 +12,7 @@ use crate::error::FlowError;
 use crate::hearing::At;
 use crate::kept::{Restored, Waits};
 use crate::topology::Target;
+use crate::traced::Traces;
 
 impl Output {
     /// Tells whoever waits for a record how it ended there, or this piece of it.
@@ -88,7 +89,8 @@ impl Output {
             return Ok(());
         }
         let topology = self.topology.clone();
-        let trace = self.traces.named(entry).map(|trace| trace.to_string());
+        let trace = entry.view().and_then(|record| Traces::named(&record));
+        let trace = trace.map(|trace| trace.to_string());
         Ok(self
             .audit
             .ended(&topology, stage, (entry, trace), outcome)?)

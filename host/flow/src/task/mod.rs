@@ -463,7 +463,10 @@ impl Task {
                 self.callers.extend(named.collect::<Vec<_>>());
             }
             let targets = &topology.sources[usize::from(self.partition.source)].targets;
-            let batch = output.traces.enter(self.partition, &self.identity, batch);
+            let mut batch = output.traces.enter(self.partition, &self.identity, batch);
+            if output.audit.is_there() {
+                batch = output.traces.note_came(batch);
+            }
             let received = output.traces.received(&batch);
             let came = (batch, Versions::default());
             self.send(None, targets, came, began, output)?;

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{Answer, Made, ModelError};
+use tidegate_record::{Batch, RecordView};
 use tidegate_telemetry::trace::{Room, Span, SpanKind, TraceId, Value, came_with, names};
 
-use super::Traces;
 use super::named::place;
+use super::{Traced, Traces};
 use crate::asked;
 use crate::entry::Entry;
 use crate::topology::{Ask, ModelStage};
@@ -33,15 +34,29 @@ impl Traces {
         Some(self.of(&entry.view()?)?.trace)
     }
 
-    /// The trace of an entry's record, recorded or not, for the audit. Where nothing is traced nothing was decided, and
-    /// there is only what its header says.
-    pub(crate) fn named(&self, entry: &Entry) -> Option<TraceId> {
-        let record = entry.view()?;
+    /// The trace of a record, recorded or not, for the audit: as it came, whatever operators have written since.
+    pub(crate) fn named(record: &RecordView<'_>) -> Option<TraceId> {
+        Some(Traced::read(record.note()?)?.trace)
+    }
+
+    /// Notes the traces that records came with where nothing is traced, for the audit.
+    pub(crate) fn note_came(&self, batch: Batch) -> Batch {
         if self.tracer.is_on() {
-            return Some(self.noted(&record)?.trace);
+            return batch;
         }
-        let headers = record.headers().map(|header| (header.name, header.value));
-        Some(came_with(headers)?.0.trace)
+        let mut notes = Vec::new();
+        for (index, record) in batch.view().records().enumerate() {
+            let headers = record.headers().map(|header| (header.name, header.value));
+            if let Some((came, state)) = came_with(headers) {
+                let mut note = Vec::new();
+                Traced::as_it_came(&came, &state).write(&mut note);
+                notes.push((index, note));
+            }
+        }
+        match notes.is_empty() {
+            true => batch,
+            false => batch.noted(notes),
+        }
     }
 
     /// A model has answered, or refused.

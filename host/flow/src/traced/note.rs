@@ -25,6 +25,20 @@ pub(crate) struct Traced<'r> {
     pub state: &'r str,
 }
 
+impl<'r> Traced<'r> {
+    /// What a record came with, and nothing of this process.
+    pub(super) fn as_it_came(came: &TraceContext, state: &'r str) -> Traced<'r> {
+        Traced {
+            trace: came.trace,
+            entry: came.span,
+            came: Some(came.span),
+            sampled: came.sampled,
+            random: came.random,
+            state,
+        }
+    }
+}
+
 impl Traced<'_> {
     /// The span that others are below, as others name it.
     pub(crate) fn context(&self) -> TraceContext {

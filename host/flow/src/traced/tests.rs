@@ -449,3 +449,23 @@ fn a_cut_is_linked_to_a_bounded_number_of_what_it_ends() {
     let (links, left_out) = spans[200].links();
     assert_eq!((spans[200].name(), links.len(), left_out), ("cut", 128, 72));
 }
+
+#[test]
+fn no_operator_names_a_trace_to_the_audit_where_nothing_is_traced() {
+    let traces = Traces::new(topology("here"), Tracer::default(), "tests");
+    let came: Headers<'_> = &[("traceparent", Some(CAME.as_bytes()))];
+    let forged = CAME.replace("4bf92f35", "bad00bad");
+    let forges = [Change::Set {
+        name: "traceparent",
+        value: Some(forged.as_bytes()),
+    }];
+    let own = TraceContext::parse(CAME.as_bytes()).unwrap().trace;
+    for (headers, expected) in [(came, Some(own)), (&[], None)] {
+        let records = traces.note_came(entered(&traces, 0, 7..8, headers));
+        let changed = patched(&records, &forges, 9);
+        let stored = Batch::from_bytes(changed.into_bytes()).unwrap();
+        let record = stored.view().get(0).unwrap();
+        assert_eq!(Traces::named(&record), expected);
+        assert!(traces.of(&record).is_none() && traces.sends(0, false, true, &record).is_none());
+    }
+}

@@ -312,3 +312,61 @@ fn the_digest_is_of_the_file_that_runs_whatever_stands_there_later() {
     let begun = marks(&workspace, &["begin"]);
     assert_eq!(begun[0]["digest"], format!("sha256:{}", digits.concat()));
 }
+
+#[test]
+fn a_week_in_another_file_is_a_gap_in_the_chain() {
+    let workspace = workspace();
+    let whole = String::from_utf8(workspace.read("pipeline.toml")).unwrap();
+    let other = whole.replace("audit/audit.jsonl", "audit/other.jsonl");
+    for content in [&whole, &other, &whole] {
+        workspace.write("pipeline.toml", content);
+        workspace.run_pipeline();
+    }
+    let lives = marks(&workspace, &["begin", "end", "gap"]);
+    let named: Vec<&str> = lives
+        .iter()
+        .map(|mark| mark["mark"].as_str().unwrap())
+        .collect();
+    assert_eq!(named, ["begin", "end", "gap", "begin", "end"]);
+    assert_eq!(lives[2]["to_cut"], lives[3]["cut"]);
+    verified(&workspace, &[]);
+}
+
+#[test]
+fn lines_that_no_run_can_have_left_are_no_proof() {
+    let workspace = workspace();
+    workspace.run_pipeline();
+    let last = verified(&workspace, &[])["files"].as_array().unwrap().len();
+    let path = match last {
+        1 => "audit/audit.jsonl".to_owned(),
+        last => format!("audit/audit.jsonl.{last}"),
+    };
+    let whole = String::from_utf8(workspace.read(&path)).unwrap();
+    let end: Value = serde_json::from_str(whole.lines().next_back().unwrap()).unwrap();
+    let number = end["number"].as_u64().unwrap() + 1;
+    let before = end["hash"].as_str().unwrap();
+    let line = format!("{{\"number\":{number},\"before\":\"{before}\",\"record\":\"in/0/0/0\"");
+    let hash = ring::digest::digest(&ring::digest::SHA256, line.as_bytes());
+    let hash: Vec<String> = hash.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+    let forged = format!("{whole}{line},\"hash\":\"{}\"}}\n", hash.concat());
+    workspace.write(&path, &forged);
+    let verify = ["audit", "verify", "audit/audit.jsonl"];
+    let without = said(&workspace.run(&verify));
+    assert!(without.contains("1 lines and 0 bytes"), "{without}");
+    let output = workspace.run(&[&verify[..], &["--state", "state"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(why.contains("does not have the key"), "{why}");
+    let shown = lines(&workspace, &["--state", "state"]);
+    let (forged, genuine) = shown.split_last().unwrap();
+    assert_eq!(forged["closed"], false);
+    assert!(genuine.iter().all(|line| line["closed"] == true));
+    // The end cut off is found by what the commit log has.
+    let cut = whole.trim_end().rfind('\n').map_or(0, |end| end + 1);
+    workspace.write(&path, &whole[..cut]);
+    assert!(workspace.run(&verify).status.success());
+    let output = workspace.run(&[&verify[..], &["--state", "state"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(why.contains(before), "{why}");
+}

@@ -8,8 +8,8 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use tidegate_contract::EntryCipher;
 use tidegate_state::audit::{
-    Against, AuditFlaw, AuditHead, FilesFlaw, OpenEnd, Verified, files, opened,
-    verify as verify_chain,
+    Against, AuditFlaw, AuditHead, Committed, FilesFlaw, ONE_APPEND, OpenEnd, Verified, closed,
+    files, opened, verify as verify_chain,
 };
 use tidegate_state::{StateDirectory, StateKey};
 
@@ -71,8 +71,8 @@ pub(crate) struct ShowArguments {
     /// With what was asked and answered, opened with the key of the state.
     #[arg(long)]
     decrypt: bool,
-    /// The state directory of the pipeline; can be given more than once, where the key was changed. TIDEGATE_STATE_KEY
-    /// goes before the key in each.
+    /// The state directory of the pipeline, by whose key lines are closed and contents opened; can be given more than once,
+    /// where the key was changed. TIDEGATE_STATE_KEY goes before the key in each.
     #[arg(long, value_name = "DIRECTORY")]
     state: Vec<PathBuf>,
 }
@@ -118,27 +118,132 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
         .map(|head| head.to_ascii_lowercase());
     let after = arguments.after.as_deref().map(after).transpose()?;
     let keys = keys(&arguments.state)?;
+    // Before the chain is read, which only grows: what the log has is in it by then.
+    let known = Known::of(arguments)?;
     let against = Against {
         head: head.as_deref(),
         after: after.as_ref(),
         keys: &ciphers(&keys),
+        committed: &known.committed,
+    };
+    let not_whole = |why: String| {
+        if arguments.json {
+            print_json(&json!({"whole": false, "why": why}).to_string())?;
+        }
+        Err(Failure::Run(anyhow::anyhow!(why)))
     };
     let verified = match verify_chain(&arguments.path, &against) {
         Ok(verified) => verified,
         Err(AuditFlaw::Files(unread @ FilesFlaw::Read { .. })) => {
             return Err(Failure::usage(unread));
         }
-        Err(flaw) => {
-            if arguments.json {
-                print_json(&json!({"whole": false, "why": flaw.to_string()}).to_string())?;
-            }
-            return Err(Failure::Run(flaw.into()));
-        }
+        Err(flaw) => return not_whole(flaw.to_string()),
     };
+    let open = known.open(arguments, &verified)?;
+    if let OpenBy::Nobody(why) = open {
+        return not_whole(why);
+    }
     let signed = !keys.is_empty();
     match arguments.json {
         true => print_json(&as_json(&verified, signed).to_string()),
-        false => print(&as_text(&verified, signed)),
+        false => print(&as_text(&verified, signed, &open)),
+    }
+}
+
+/// What state directories say of an audit.
+struct Known {
+    committed: Vec<Committed>,
+    /// The last run has ended in order.
+    ended: bool,
+    /// A run holds one of them.
+    runs: bool,
+}
+
+/// Who may have written what lies behind the last mark.
+enum OpenBy {
+    /// The run that goes on.
+    Run,
+    /// The run that was cut short, or somebody.
+    CutShort,
+    /// It is not known whether there is one.
+    Anybody,
+    /// No run, and why.
+    Nobody(String),
+}
+
+impl std::fmt::Display for OpenBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            OpenBy::Run => "a run is writing them",
+            OpenBy::CutShort => {
+                "a run was cut short as it wrote them, or somebody without the key did; they prove nothing, and the next run \
+                 takes them away"
+            }
+            OpenBy::Anybody => "a run writes them, was cut short, or somebody without the key wrote them",
+            OpenBy::Nobody(why) => why,
+        })
+    }
+}
+
+fn is_held(states: &[PathBuf]) -> Result<bool, Failure> {
+    for state in states {
+        if StateDirectory::in_use(state)
+            .map_err(Failure::usage)?
+            .is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Known {
+    fn of(arguments: &VerifyArguments) -> Result<Known, Failure> {
+        let mut known = Known {
+            committed: Vec::new(),
+            ended: false,
+            runs: is_held(&arguments.state)?,
+        };
+        for state in &arguments.state {
+            let recorded = StateDirectory::recorded(state).map_err(Failure::usage)?;
+            let Some(recorded) = recorded else { continue };
+            let Some(committed) = Committed::of(&recorded, &arguments.path) else {
+                continue;
+            };
+            known.ended |= recorded.ended && committed.is_in_place();
+            // Of files that were archived elsewhere, whoever checks them may say with which line they end.
+            if committed.is_in_place() || arguments.head.is_none() {
+                known.committed.push(committed);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Who may have written what lies behind the last mark.
+    fn open(&self, arguments: &VerifyArguments, verified: &Verified) -> Result<OpenBy, Failure> {
+        let OpenEnd { lines, bytes } = verified.open;
+        if arguments.state.is_empty() || verified.open == OpenEnd::default() {
+            return Ok(OpenBy::Anybody);
+        }
+        let runs = self.runs || is_held(&arguments.state)?;
+        let nobody = |why: &str| {
+            Ok(OpenBy::Nobody(format!(
+                "behind line {} lie {lines} lines and {bytes} bytes that no mark closes, and {why}: somebody wrote them who \
+                 does not have the key",
+                verified.head.lines
+            )))
+        };
+        match runs {
+            // A run begins with a mark.
+            _ if verified.ended && lines > 0 => nobody("the run before them had ended"),
+            true => Ok(OpenBy::Run),
+            false if self.ended => nobody("the last run had ended"),
+            false if verified.open_bytes > ONE_APPEND => nobody(&format!(
+                "they are {} bytes, of which a run writes at most {ONE_APPEND} at once",
+                verified.open_bytes
+            )),
+            false => Ok(OpenBy::CutShort),
+        }
     }
 }
 
@@ -155,7 +260,7 @@ fn as_json(verified: &Verified, signed: bool) -> Value {
     })
 }
 
-fn as_text(verified: &Verified, signed: bool) -> String {
+fn as_text(verified: &Verified, signed: bool, open: &OpenBy) -> String {
     let files = match verified.files.len() {
         1 => "1 file".to_owned(),
         number => format!("{number} files"),
@@ -177,9 +282,7 @@ fn as_text(verified: &Verified, signed: bool) -> String {
     }
     if verified.open != OpenEnd::default() {
         let OpenEnd { lines, bytes } = verified.open;
-        text += &format!(
-            "behind it {lines} lines and {bytes} bytes that no mark closes: a run writes them, or was cut short\n"
-        );
+        text += &format!("behind it {lines} lines and {bytes} bytes that no mark closes: {open}\n");
     }
     if let [first, ..] = verified.undecided[..] {
         let number = verified.undecided.len();
@@ -202,21 +305,20 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
             "--decrypt needs the state directory of the pipeline: --state DIRECTORY",
         ));
     }
-    let keys = match arguments.decrypt {
-        true => keys(&arguments.state)?,
-        false => Vec::new(),
-    };
-    let keys = arguments.decrypt.then(|| ciphers(&keys));
+    let keys = keys(&arguments.state)?;
+    let keys = ciphers(&keys);
+    let closed = closed(&arguments.path, &keys).map_err(Failure::usage)?;
     let mut unopened = 0_u64;
     for path in files(&arguments.path).map_err(Failure::usage)? {
         let file = std::fs::File::open(&path).map_err(|error| {
             Failure::usage(format_args!("cannot read {}: {error}", path.display()))
         })?;
         show_file(BufReader::new(file), &path, |line| {
-            let Some(keys) = &keys else {
+            let line = with_closed(line, closed);
+            if !arguments.decrypt {
                 return line;
-            };
-            match opened(&line, keys) {
+            }
+            match opened(&line, &keys) {
                 Ok(content) => with_content(line, content),
                 Err(why) => {
                     unopened += 1;
@@ -260,6 +362,16 @@ fn show_file(
         };
         print_json(&with(value).to_string())?;
     }
+}
+
+/// The line, and whether a mark closes it.
+fn with_closed(mut line: Value, closed: u64) -> Value {
+    let number = line.get("number").and_then(Value::as_u64);
+    if let Some(members) = line.as_object_mut() {
+        let is_closed = number.is_some_and(|number| number <= closed);
+        members.insert("closed".to_owned(), is_closed.into());
+    }
+    line
 }
 
 /// The line with what its content says in the place of the sealed one.

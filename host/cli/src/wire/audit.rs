@@ -7,7 +7,7 @@ use tidegate_contract::{
 };
 use tidegate_control::config::Pipeline;
 use tidegate_state::StateDirectory;
-use tidegate_state::audit::{AuditFile, AuditLimits};
+use tidegate_state::audit::{self, AuditFile, AuditLimits};
 
 use crate::exit::Failure;
 
@@ -36,7 +36,8 @@ pub(crate) fn audit(
     Ok(Some(opened))
 }
 
-/// The run begins: the audit says so, and the commit log where the pipeline runs without the audit that it had.
+/// The run begins: the audit says so, and the commit log where the pipeline runs without the audit that it had, or with
+/// another.
 pub(crate) fn begin(
     pipeline: &Pipeline,
     digest: &str,
@@ -51,17 +52,19 @@ pub(crate) fn begin(
         };
         log.commit(&cut)
     };
+    let goes_on = audit.as_deref().map(AuditFile::path);
+    let left = audit::left(known, goes_on, recovered.cut);
     let Some(audit) = audit else {
-        if let Some(gap) = AuditFile::without(known, recovered.cut) {
-            commit(vec![gap])?;
+        if let Some(left) = left {
+            commit(vec![left])?;
         }
         return Ok(());
     };
     // A crash from here on leaves a file that recovery knows how to cut: the log says that a run is under way.
-    commit(audit.position().into_iter().collect())?;
-    let gap = AuditFile::gap(known);
+    commit(left.into_iter().chain(audit.position()).collect())?;
+    let gap = audit::gap(known, audit.path());
     let begun = audit.begin(&pipeline.name, digest, recovered.cut, gap)?;
-    let told = gap.map(|_| AuditFile::gap_is_told());
+    let told = audit::told(known, audit.path());
     commit([begun].into_iter().chain(told).collect())?;
     audit.logged();
     Ok(())

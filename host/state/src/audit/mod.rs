@@ -5,8 +5,10 @@
 //! hash of the line before and its own around it, and a content that is sealed.
 
 mod chain;
+mod committed;
 mod door;
 mod files;
+mod gap;
 mod line;
 mod log;
 mod mark;
@@ -14,7 +16,9 @@ mod recover;
 mod verify;
 
 pub use chain::{AUDIT_START, AuditHead};
+pub use committed::{Committed, ONE_APPEND};
 pub use files::{FilesFlaw, files};
+pub use gap::{gap, left, told};
 pub use line::{NotOpened, opened};
 pub use log::{AuditFile, AuditLimits};
-pub use verify::{Against, AuditFlaw, OpenEnd, Verified, verify};
+pub use verify::{Against, AuditFlaw, OpenEnd, Verified, closed, verify};

@@ -15,8 +15,6 @@ use super::files::{gap, number_of, numbered};
 use super::log::{AuditFile, AuditLimits, NAME, Open};
 use super::mark::mark_of;
 
-/// The sink that the commit log knows while an audit has a gap; its length is the cut after which that began.
-const GAP: &str = "audit gap";
 /// What a line has that is a mark.
 const MARK: &[u8] = b",\"mark\":\"";
 
@@ -147,33 +145,6 @@ impl AuditFile {
         let undecided = undecided.0.into_iter().collect();
         let open = Open::new(file, number, length, head, undecided);
         Ok(AuditFile::new(first, layer, cipher, limits, open))
-    }
-
-    /// The cut of the commit log after which the pipeline ran without its audit, if it did.
-    pub fn gap(known: &[SinkPosition]) -> Option<u64> {
-        let gap = known.iter().rev().find(|known| known.sink == GAP)?;
-        (gap.length > 0).then_some(gap.length)
-    }
-
-    /// What the commit log is to have where a pipeline runs without the audit that it had: a gap after this cut. None where
-    /// it had none, or where the log says so already.
-    pub fn without(known: &[SinkPosition], cut: u64) -> Option<SinkPosition> {
-        let had = known.iter().any(|known| known.sink == NAME);
-        (had && AuditFile::gap(known).is_none()).then(|| AuditFile::gap_from(cut.max(1)))
-    }
-
-    /// What the commit log is to have once the chain says that there was a gap.
-    pub fn gap_is_told() -> SinkPosition {
-        AuditFile::gap_from(0)
-    }
-
-    fn gap_from(cut: u64) -> SinkPosition {
-        SinkPosition {
-            sink: GAP.to_owned(),
-            identity: String::new(),
-            length: cut,
-            head: String::new(),
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tidegate_contract::EntryCipher;
 
 use super::chain::{AuditHead, Bad, Link, link};
+use super::committed::Committed;
 use super::files::{FilesFlaw, files};
 use super::line::key_of;
 use super::mark::{is_by, mark_of};
@@ -25,6 +26,8 @@ pub struct Against<'a> {
     pub after: Option<&'a AuditHead>,
     /// Keys of which one must have signed each mark; where there are none, marks are not looked at.
     pub keys: &'a [&'a dyn EntryCipher],
+    /// Where it ends at least, as commit logs have it.
+    pub committed: &'a [Committed],
 }
 
 /// A chain that is whole.
@@ -40,6 +43,10 @@ pub struct Verified {
     pub open: OpenEnd,
     /// Numbers of the marks that end cuts of which the chain does not say what became of them.
     pub undecided: Vec<u64>,
+    /// All bytes of that.
+    pub open_bytes: u64,
+    /// Whether the last mark says that a run has ended in order.
+    pub ended: bool,
 }
 
 /// What lies behind the last mark: a run is writing it, or was cut short, or somebody without the key wrote it.
@@ -76,6 +83,12 @@ pub enum AuditFlaw {
         /// What is wrong.
         why: String,
     },
+    /// A commit log has a line that the chain does not have, or has elsewhere.
+    #[error("the commit log has line {} of {} as its last, which ends at byte {}, and that is not there: lines are missing at its end, or were written anew", committed.head, committed.file, committed.length)]
+    Committed {
+        /// What the log has.
+        committed: Committed,
+    },
     /// The chain is whole and ends elsewhere than it should.
     #[error("the chain is whole and has {} lines, but the head {wanted} is none of them: lines are missing at its end, or it is another chain", head.lines)]
     Head {
@@ -84,6 +97,41 @@ pub enum AuditFlaw {
         /// The hash that was to be found.
         wanted: String,
     },
+}
+
+/// Up to which line a log is closed: by a mark, signed where there are keys, behind a chain that is whole so far. The first
+/// file need not be there.
+///
+/// # Errors
+/// There are no files, or one is missing between two.
+pub fn closed(first: &Path, keys: &[&dyn EntryCipher]) -> Result<u64, FilesFlaw> {
+    let there = files(first)?;
+    let against = Against {
+        keys,
+        ..Against::default()
+    };
+    let before = there.first().and_then(|path| before(path));
+    let mut reading = Reading::new(&against, before.unwrap_or_default());
+    let last = there.len();
+    for (number, path) in (1..).zip(there) {
+        if reading.file(&path, number == last).is_err() {
+            break;
+        }
+    }
+    Ok(reading.closed.lines)
+}
+
+/// What the first line of a file follows, as it says itself.
+fn before(path: &Path) -> Option<AuditHead> {
+    let file = std::fs::File::open(path).ok()?;
+    let mut line = Vec::new();
+    let mut lines = BufReader::new(file).take(LONGEST);
+    lines.read_until(b'\n', &mut line).ok()?;
+    let link = link(line.strip_suffix(b"\n")?).ok()?;
+    Some(AuditHead {
+        lines: link.number.checked_sub(1)?,
+        hash: link.before,
+    })
 }
 
 /// Reads a log from its first file to its last.
@@ -97,22 +145,19 @@ pub fn verify(first: &Path, against: &Against<'_>) -> Result<Verified, AuditFlaw
             there: there.clone(),
         });
     }
-    let mut reading = Reading {
-        against,
-        chain: against.after.cloned().unwrap_or_default(),
-        closed: AuditHead::default(),
-        met: false,
-        entries: 0,
-        open: OpenEnd::default(),
-        undecided: BTreeSet::new(),
-    };
-    reading.closed = reading.chain.clone();
+    let begin = against.after.cloned().unwrap_or_default();
+    let mut reading = Reading::new(against, begin);
     reading.meets();
     let mut read = Vec::new();
     let last = there.len();
     for (number, path) in (1..).zip(there) {
         reading.file(&path, number == last)?;
         read.push((path, reading.chain.clone()));
+    }
+    if let Some(committed) = reading.committed.first() {
+        return Err(AuditFlaw::Committed {
+            committed: Committed::clone(committed),
+        });
     }
     match against.head.filter(|_| !reading.met) {
         Some(wanted) => Err(AuditFlaw::Head {
@@ -125,6 +170,8 @@ pub fn verify(first: &Path, against: &Against<'_>) -> Result<Verified, AuditFlaw
             files: read,
             open: reading.open,
             undecided: reading.undecided.into_iter().collect(),
+            open_bytes: reading.open_bytes,
+            ended: reading.ended,
         }),
     }
 }
@@ -137,9 +184,28 @@ struct Reading<'a> {
     entries: u64,
     open: OpenEnd,
     undecided: BTreeSet<u64>,
+    open_bytes: u64,
+    ended: bool,
+    /// What was not met yet of what commit logs have.
+    committed: Vec<&'a Committed>,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(against: &'a Against<'a>, begin: AuditHead) -> Reading<'a> {
+        Reading {
+            against,
+            closed: begin.clone(),
+            chain: begin,
+            met: false,
+            entries: 0,
+            open: OpenEnd::default(),
+            undecided: BTreeSet::new(),
+            open_bytes: 0,
+            ended: false,
+            committed: against.committed.iter().collect(),
+        }
+    }
+
     fn meets(&mut self) {
         self.met |= self.against.head == Some(self.chain.hash.as_str());
     }
@@ -150,6 +216,7 @@ impl Reading<'_> {
             source,
         };
         let mut lines = BufReader::new(std::fs::File::open(path).map_err(read)?);
+        let mut length = 0;
         for number in 1.. {
             let wrong = |why: String| AuditFlaw::Line {
                 path: path.to_owned(),
@@ -162,6 +229,8 @@ impl Reading<'_> {
             if taken == 0 {
                 break;
             }
+            length += taken;
+            self.open_bytes += taken;
             if line.pop() != Some(b'\n') {
                 if is_last && taken < LONGEST {
                     self.open.bytes = taken;
@@ -170,6 +239,9 @@ impl Reading<'_> {
                 return Err(wrong("it has no end".into()));
             }
             self.line(&line).map_err(|why| wrong(why.to_string()))?;
+            let head = self.chain.hash.as_str();
+            self.committed
+                .retain(|committed| committed.head != head || !committed.is_at(path, length));
         }
         if !is_last && self.open.lines > 0 {
             return Err(AuditFlaw::Line {
@@ -206,7 +278,8 @@ impl Reading<'_> {
                 }
             }
             self.entries += self.open.lines;
-            self.open.lines = 0;
+            (self.open.lines, self.open_bytes) = (0, 0);
+            self.ended = mark == "end";
             self.closed = self.chain.clone();
         } else {
             self.open.lines += 1;

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tidegate_contract::{
-    AuditLog, Audited, CutWitness, DoorShut, EntryCipher, FileLayer, Mark, Shown, SinkPosition,
-    TaskId,
+    AuditLog, Audited, CutWitness, DoorShut, EntryCipher, FileLayer, Mark, Recovered, Shown,
+    SinkPosition, TaskId,
 };
 use tidegate_state::audit::{
-    Against, AuditFile, AuditHead, AuditLimits, NotOpened, OpenEnd, opened, verify as verify_chain,
+    Against, AuditHead, AuditLimits, Committed, NotOpened, OpenEnd, closed, gap, left, opened,
+    told, verify as verify_chain,
 };
 use tidegate_state::{Disk, StateKey};
 
@@ -79,6 +80,71 @@ fn who_rewrites_a_suffix_without_the_key_is_found_by_who_has_it_and_by_the_next_
         equal,
         "nothing is taken away"
     );
+}
+
+#[test]
+fn who_rewrites_a_suffix_and_leaves_its_marks_out_is_found_by_what_the_commit_log_has() {
+    let (_place, path, layer) = place();
+    let mut sinks = Vec::new();
+    let mut log = open_in(&layer, &path, LIMITS, &[]);
+    for number in 0..6 {
+        write(&mut log, number);
+        sinks.extend(log.flush().unwrap());
+    }
+    let recovered = Recovered {
+        sinks,
+        ..Recovered::default()
+    };
+    let committed = [Committed::of(&recovered, &path).unwrap()];
+    assert!(committed[0].is_in_place());
+    let against = |path: &Path, committed: &[Committed]| {
+        let key = key();
+        let against = Against {
+            keys: &[&key],
+            committed,
+            ..Against::default()
+        };
+        verify_chain(path, &against).map_err(|flaw| flaw.to_string())
+    };
+    let all = lines(&path);
+    assert_eq!(against(&path, &committed).unwrap().entries, 6);
+    assert_eq!(closed(&path, &[&key()]).unwrap(), 12);
+    // Line 5 and all behind it anew, without marks: nothing of it is signed.
+    let (before, behind) = all.split_at(4);
+    let behind = behind.iter().filter(|line| {
+        let line: Value = serde_json::from_slice(line).unwrap();
+        line.get("mark").is_none()
+    });
+    let kept: Vec<Vec<u8>> = before.iter().chain(behind).cloned().collect();
+    let numbered = kept.iter().enumerate().map(|(index, line)| {
+        let line = String::from_utf8(line.clone()).unwrap();
+        let old: Value = serde_json::from_str(&line).unwrap();
+        let from = format!("{{\"number\":{}", old["number"]);
+        let to = format!("{{\"number\":{}", index + 1);
+        line.replacen(&from, &to, 1).into_bytes()
+    });
+    let numbered: Vec<Vec<u8>> = numbered.collect();
+    let forged = rewritten(&numbered, "in/0/3/0", "in/0/9/0");
+    std::fs::write(&path, &forged).unwrap();
+    let open = verify(&path, None).unwrap().open;
+    assert_eq!(open.lines, 4, "as a run leaves it that was cut short");
+    let said = against(&path, &committed).unwrap_err();
+    assert!(said.contains(&committed[0].head), "{said}");
+    assert_eq!(closed(&path, &[&key()]).unwrap(), 4);
+    // The end cut off behind a mark.
+    std::fs::write(&path, all[..10].concat()).unwrap();
+    verify(&path, None).unwrap();
+    let said = against(&path, &committed).unwrap_err();
+    assert!(said.contains("lines are missing at its end"), "{said}");
+    // A copy elsewhere is held against the same line.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let copy = elsewhere.path().join("copy.jsonl");
+    std::fs::write(&copy, all.concat()).unwrap();
+    let committed = [Committed::of(&recovered, &copy).unwrap()];
+    assert!(!committed[0].is_in_place());
+    against(&copy, &committed).unwrap();
+    std::fs::write(&copy, all[..10].concat()).unwrap();
+    against(&copy, &committed).unwrap_err();
 }
 
 #[test]
@@ -209,10 +275,7 @@ fn runs_and_gaps_are_in_the_chain_and_what_comes_in_at_the_door_is_until_the_run
     };
     {
         let mut log = open_in(&layer, &path, LIMITS, &known);
-        known.push(
-            log.begin("bot", "sha256:1", 3, AuditFile::gap(&known))
-                .unwrap(),
-        );
+        known.push(log.begin("bot", "sha256:1", 3, gap(&known, &path)).unwrap());
         let (door, mut other, mut first) = (log.door(), log.other(), log.doorkeeper());
         door.take(&repeated("chat/0/1/0")).unwrap();
         assert_eq!((other.pending(), other.flush().unwrap()), (0, None));
@@ -223,15 +286,16 @@ fn runs_and_gaps_are_in_the_chain_and_what_comes_in_at_the_door_is_until_the_run
         known.extend(log.end().unwrap());
         assert_eq!(door.take(&repeated("chat/0/3/0")), Err(DoorShut::Ended));
     }
-    assert_eq!(AuditFile::without(&[], 5), None, "it never had one");
-    let gap = AuditFile::without(&known, 9).unwrap();
-    known.push(gap);
-    assert_eq!(AuditFile::without(&known, 12), None, "it began at 9");
+    assert_eq!(left(&[], None, 5), None, "it never had one");
+    known.extend(left(&known, None, 9));
+    assert_eq!(left(&known, None, 12), None, "it began at 9");
     let mut log = open_in(&layer, &path, LIMITS, &known);
-    log.begin("bot", "sha256:2", 20, AuditFile::gap(&known))
+    log.begin("bot", "sha256:2", 20, gap(&known, &path))
         .unwrap();
-    known.push(AuditFile::gap_is_told());
-    assert_eq!(AuditFile::gap(&known), None);
+    let told = told(&known, &path).unwrap();
+    known.retain(|known| known.sink != told.sink);
+    known.push(told);
+    assert_eq!(gap(&known, &path), None);
     verify(&path, None).unwrap();
     let all = parsed(&path);
     let marks: Vec<Option<&str>> = all.iter().map(|line| line["mark"].as_str()).collect();
@@ -422,6 +486,7 @@ fn files_from_the_first_on_can_be_archived_where_the_line_is_known_that_the_rest
             head: Some(&head),
             after: Some(after),
             keys: &[&key],
+            ..Against::default()
         };
         verify_chain(&path, &against)
     };

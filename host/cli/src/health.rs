@@ -66,12 +66,16 @@ impl RunningHost {
     }
 }
 
-/// For how long a server has not answered, while it is asked nothing. One that the next request tries is no reason: a host
-/// that is not ready may be sent none, and would never know.
+/// For how long a server has not answered, while others than the request that may try it are refused. One that the next
+/// request tries is no reason: a host that is not ready may be sent none, and would never know.
 fn away(standing: &remote::Standing) -> Option<Duration> {
     match standing {
-        remote::Standing::Open { since } => Some(*since),
-        remote::Standing::HalfOpen { .. }
+        remote::Standing::Open { since }
+        | remote::Standing::HalfOpen {
+            since,
+            probing: true,
+        } => Some(*since),
+        remote::Standing::HalfOpen { probing: false, .. }
         | remote::Standing::Closed
         | remote::Standing::Resting => None,
     }
@@ -255,13 +259,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_away_while_it_is_asked_nothing() {
+    fn a_server_is_away_until_the_next_request_would_try_it() {
         let since = LATE;
+        let half_open = |probing| remote::Standing::HalfOpen { since, probing };
         for (standing, expected) in [
             (remote::Standing::Closed, None),
             (remote::Standing::Resting, None),
             (remote::Standing::Open { since }, Some(LATE)),
-            (remote::Standing::HalfOpen { since }, None),
+            (half_open(false), None),
+            // A server that hangs is tried for a minute, in which every other request is refused.
+            (half_open(true), Some(LATE)),
         ] {
             assert_eq!(away(&standing), expected);
         }

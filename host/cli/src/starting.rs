@@ -15,14 +15,17 @@ use tidegate_control::{
 };
 use tidegate_flow::Counts;
 use tidegate_telemetry::metrics::Exposition;
+use tidegate_telemetry::{UnderWay, WorkKind};
 
 use crate::host::RunningHost;
 use crate::metrics;
 use crate::models::{asking, remote_report};
-use crate::terminal::under_way;
+use crate::terminal::{under_way, works};
 
 /// How long a deployment that comes while the host starts waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After so long in which no load of a model has gone on, a start is taken for hung.
+const HUNG: Duration = Duration::from_secs(600);
 const STARTING: &str = "the pipeline is starting: its models are being loaded; try again";
 
 /// A host that runs, or is about to.
@@ -105,6 +108,31 @@ impl StartingHost {
             .wait_timeout_while(self.lock(), PATIENCE, |running| running.is_none());
         let (running, _) = waited.unwrap_or_else(PoisonError::into_inner);
         running.clone()
+    }
+}
+
+/// How a start is: not live only where models are put onto their adapter and none of them goes on, which a driver that hangs
+/// does. What is read from a disk or a broker may take as long as that takes, and compilers have a time of their own.
+fn health(works: &[UnderWay]) -> HealthReport {
+    let loads = works.iter().filter(|work| work.kind == WorkKind::Load);
+    let hung = loads
+        .min_by_key(|load| load.still)
+        .filter(|load| load.still >= HUNG);
+    let starts = "the pipeline is starting: it loads its models, or waits for its brokers";
+    let reason = match hung {
+        Some(load) => {
+            let seconds = load.still.as_secs();
+            format!(
+                "the load of {} has not gone on for {seconds} s",
+                load.subject
+            )
+        }
+        None => starts.to_owned(),
+    };
+    HealthReport {
+        live: hung.is_none(),
+        ready: false,
+        reasons: vec![reason],
     }
 }
 
@@ -199,14 +227,7 @@ impl Host for StartingHost {
     fn health(&self) -> HealthReport {
         match self.running() {
             Some(running) => running.health(),
-            None => HealthReport {
-                live: true,
-                ready: false,
-                reasons: vec![
-                    "the pipeline is starting: it loads its models, or waits for its brokers"
-                        .to_owned(),
-                ],
-            },
+            None => health(&works().under_way()),
         }
     }
 
@@ -238,5 +259,52 @@ impl Host for StartingHost {
 
     fn send_dead_letters(&self, letters: &SendLetters) -> Result<SentLetters, LettersRefused> {
         self.ready()?.send_dead_letters(letters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(kind: WorkKind, still: u64) -> UnderWay {
+        UnderWay {
+            number: 1,
+            kind,
+            subject: "support".into(),
+            done: 1,
+            of: Some(4),
+            elapsed: Duration::from_secs(still + 5),
+            still: Duration::from_secs(still),
+        }
+    }
+
+    #[test]
+    fn a_start_is_live_while_a_load_goes_on_and_whatever_it_waits_for_elsewhere() {
+        use WorkKind::{Compile, Load, Read, Replay, Restore};
+        let day = 86_400;
+        for (works, live) in [
+            (vec![], true),
+            (vec![work(Load, 599)], true),
+            (vec![work(Load, 600)], false),
+            // One of several goes on.
+            (vec![work(Load, day), work(Load, 1)], true),
+            (vec![work(Load, 600), work(Read, 1)], false),
+            // A disk, a broker, and what has a deadline of its own.
+            (
+                [Read, Replay, Restore, Compile]
+                    .map(|kind| work(kind, day))
+                    .to_vec(),
+                true,
+            ),
+        ] {
+            let health = health(&works);
+            assert_eq!((health.live, health.ready), (live, false), "{works:?}");
+            assert_eq!(health.reasons.len(), 1);
+        }
+        let hung = health(&[work(Load, 601)]);
+        assert_eq!(
+            hung.reasons[0],
+            "the load of support has not gone on for 601 s"
+        );
     }
 }

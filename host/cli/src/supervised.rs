@@ -67,7 +67,8 @@ impl Told {
         if runs && !self.ready {
             self.ready = true;
             states.push(NotifyState::Ready);
-        } else if !runs {
+        } else if !runs && health.live {
+            // A start that hangs is given no more time, and is ended.
             states.push(NotifyState::ExtendTimeoutUsec(STARTS.as_micros() as u32));
         }
         if health.live {

@@ -60,7 +60,7 @@ function Model({ model, state }) {
   </section>`;
 }
 
-const TONES = { closed: 'good', resting: 'warn', 'half-open': 'warn', open: 'bad' };
+const TONES = { closed: 'good', resting: 'warn', 'half-open': 'bad', open: 'bad' };
 
 function Remote({ models }) {
   const head = [['Model', ''], ['Server', ''], ['Breaker', ''], ['Under way', 'number'], ['Waiting', 'number'],

@@ -78,9 +78,48 @@ fn written(state: &Path, link: &str) -> Result<PathBuf, Failure> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     // Of an earlier start.
     let _ = fs::remove_file(&path);
-    options
-        .open(&path)
-        .and_then(|mut file| file.write_all(page.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    let cannot = || format!("cannot write {}", path.display());
+    let mut file = options.open(&path).with_context(cannot)?;
+    if !is_owners(&file, state).with_context(cannot)? {
+        let _ = fs::remove_file(&path);
+        return Err(Failure::usage(format_args!(
+            "--open leaves a file in {}, which is another user's: run it as that user, or open what tidegate page prints",
+            state.display()
+        )));
+    }
+    file.write_all(page.as_bytes()).with_context(cannot)?;
     Ok(path)
+}
+
+/// Whether a file that was made in a directory belongs to whom the directory does.
+#[cfg(unix)]
+fn is_owners(file: &fs::File, directory: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(file.metadata()?.uid() == fs::metadata(directory)?.uid())
+}
+
+#[cfg(not(unix))]
+fn is_owners(_: &fs::File, _: &Path) -> std::io::Result<bool> {
+    Ok(true)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_left_for_the_owner_of_the_directory_alone() {
+        let state = tempfile::tempdir().unwrap();
+        let page = written(state.path(), "http://127.0.0.1:1/#token=abc").unwrap();
+        assert!(fs::read_to_string(&page).unwrap().contains("token=abc"));
+        // Only who is above permissions can give it to somebody else, and can then still write there.
+        if std::os::unix::fs::chown(state.path(), Some(12_345), None).is_ok() {
+            let refused = written(state.path(), "http://127.0.0.1:1/#token=abc").unwrap_err();
+            let Failure::Usage(why) = refused else {
+                panic!("it is a mistake of whoever asks");
+            };
+            assert!(why.contains("another user's"), "{why}");
+            assert!(!page.exists());
+        }
+    }
 }

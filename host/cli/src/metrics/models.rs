@@ -247,6 +247,7 @@ mod tests {
             (
                 Standing::HalfOpen {
                     since: Duration::ZERO,
+                    probing: true,
                 },
                 1,
             ),

@@ -10,7 +10,7 @@ pub(crate) fn report(model: &RemoteModel) -> RemoteReport {
         Standing::Closed => (BreakerState::Closed, None),
         Standing::Resting => (BreakerState::Resting, None),
         Standing::Open { since } => (BreakerState::Open, Some(since)),
-        Standing::HalfOpen { since } => (BreakerState::HalfOpen, Some(since)),
+        Standing::HalfOpen { since, .. } => (BreakerState::HalfOpen, Some(since)),
     };
     RemoteReport {
         name: stats.name,

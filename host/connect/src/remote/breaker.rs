@@ -119,7 +119,11 @@ impl Breaker {
             .map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         match self.state {
             State::Open { until } if now < until => Standing::Open { since },
-            State::Open { .. } | State::HalfOpen { .. } => Standing::HalfOpen { since },
+            State::Open { .. } => Standing::HalfOpen {
+                since,
+                probing: false,
+            },
+            State::HalfOpen { probing } => Standing::HalfOpen { since, probing },
             State::Closed if self.rest.lasts(now) => Standing::Resting,
             State::Closed => Standing::Closed,
         }
@@ -281,12 +285,19 @@ mod tests {
         };
         let half = |seconds| Standing::HalfOpen {
             since: since(seconds),
+            probing: false,
         };
         assert_eq!(breaker.standing(now + 4 * SECOND), open(4));
         // One that is to be tried is not known to be well.
         let later = now + 5 * SECOND;
         assert_eq!(breaker.standing(later), half(5));
         assert_eq!(breaker.admit(later), Admitted::Probe);
+        // While one tries it, all others are refused.
+        let probing = Standing::HalfOpen {
+            since: since(5),
+            probing: true,
+        };
+        assert_eq!(breaker.standing(later), probing);
         breaker.told(true, Failed, later);
         // Since the first time, not since it was last tried.
         assert_eq!(breaker.standing(later + SECOND), open(6));

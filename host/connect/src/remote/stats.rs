@@ -20,6 +20,8 @@ pub enum Standing {
     HalfOpen {
         /// For how long it has not been known to be well.
         since: Duration,
+        /// Whether one does: all others are refused meanwhile.
+        probing: bool,
     },
 }
 

@@ -60,6 +60,7 @@ fn a_server_that_fails_is_left_alone_until_one_request_has_tried_it() {
     clock.turn_to(10);
     let half_open = Standing::HalfOpen {
         since: Duration::from_secs(10),
+        probing: false,
     };
     assert_eq!(model.stats().standing, half_open);
     remote(ask(&model, hello()).result());

@@ -14,7 +14,7 @@ mod views;
 
 use std::ffi::OsStr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -73,7 +73,7 @@ pub(crate) fn top(arguments: &Arguments) -> Result<(), Failure> {
 /// The first answer: which host is meant is a question that has one, or is wrong, at once.
 fn first(arguments: &Arguments) -> Result<Figures, Failure> {
     let mut figures = Figures::default();
-    figures.take(Instant::now(), client(&arguments.host)?.status()?);
+    figures.take(client(&arguments.host)?.status()?);
     Ok(figures)
 }
 
@@ -81,7 +81,7 @@ fn first(arguments: &Arguments) -> Result<Figures, Failure> {
 fn print_once(arguments: &Arguments) -> Result<(), Failure> {
     let mut figures = first(arguments)?;
     std::thread::sleep(arguments.interval);
-    figures.take(Instant::now(), client(&arguments.host)?.status()?);
+    figures.take(client(&arguments.host)?.status()?);
     let told = std::env::var("COLUMNS").ok();
     let told = told.and_then(|columns| columns.parse().ok());
     #[cfg(unix)]
@@ -110,7 +110,7 @@ fn watch(arguments: &Arguments) -> Result<(), Failure> {
                 Ok(Ok(report)) => {
                     shown.lost = None;
                     if !shown.paused {
-                        figures.take(Instant::now(), *report);
+                        figures.take(*report);
                     }
                 }
                 Ok(Err(why)) => shown.lost = Some(why),

@@ -4,7 +4,7 @@ use tidegate_control::StatusReport;
 use tidegate_telemetry::{count, decimal, milliseconds, plain, size};
 
 use super::super::frame::{Line, Look, Row, table};
-use super::{NAME, Seen, bad, digits, fact, name, rate, span};
+use super::{NAME, Seen, digits, fact, name, rate, span};
 
 impl Seen<'_> {
     pub(super) fn ends(&self) -> Vec<Line> {
@@ -33,8 +33,8 @@ impl Seen<'_> {
                 fact(format!("{} out/s", rate(output))),
                 fact(format!("in flight {}", count(records.in_flight))),
                 fact(format!("dropped {}", count(records.dropped))),
-                bad(
-                    records.dead,
+                self.wrong(
+                    |report| Some(report.records.dead),
                     format!("dead {}{growing}", count(records.dead)),
                 ),
             ],
@@ -47,7 +47,10 @@ impl Seen<'_> {
             "cuts",
             vec![
                 fact(format!("{} hold", count(cuts.held))),
-                bad(cuts.aborted, format!("aborted {}", count(cuts.aborted))),
+                self.wrong(
+                    |report| Some(report.cuts.aborted),
+                    format!("aborted {}", count(cuts.aborted)),
+                ),
                 fact(format!("oldest uncut {}", span(cuts.uncommitted_seconds))),
                 fact(format!("p50 {}", milliseconds(cuts.time_ms.p50))),
                 fact(format!("p99 {}", milliseconds(cuts.time_ms.p99))),
@@ -66,6 +69,7 @@ impl Seen<'_> {
         let sources = self.report.sources.iter().enumerate();
         let rows = sources.map(|(at, source)| {
             let records = |report: &StatusReport| Some(report.sources.get(at)?.records);
+            let rejected = |report: &StatusReport| Some(report.sources.get(at)?.rejected);
             let unread = match (source.unread_records, source.unread_bytes) {
                 (Some(records), _) => count(records),
                 (None, Some(bytes)) => size(bytes),
@@ -78,7 +82,7 @@ impl Seen<'_> {
                     fact(rate(self.figures.rate(records))),
                     fact(unread),
                     fact(source.behind_seconds.map_or("-".to_owned(), span)),
-                    bad(source.rejected, count(source.rejected)),
+                    self.wrong(rejected, count(source.rejected)),
                     fact(count(source.records)),
                 ],
             }

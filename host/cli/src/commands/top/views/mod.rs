@@ -80,14 +80,6 @@ fn fact(text: String) -> Fact {
     (Look::Plain, text)
 }
 
-/// A number that ought to be zero.
-fn bad(number: u64, text: String) -> Fact {
-    match number {
-        0 => (Look::Plain, text),
-        _ => (Look::Bad, text),
-    }
-}
-
 fn name(text: &str) -> String {
     plain(text, NAME).into_owned()
 }
@@ -142,6 +134,14 @@ impl Seen<'_> {
             lines.extend(self.deployment(last));
         }
         lines
+    }
+
+    /// A total that ought to grow no more: it is wrong while it does, and a fact afterwards.
+    fn wrong(&self, count: impl Fn(&StatusReport) -> Option<u64>, text: String) -> Fact {
+        match self.figures.grows(count) {
+            true => (Look::Bad, text),
+            false => fact(text),
+        }
     }
 
     fn flow(&self, title: &str, facts: Vec<Fact>) -> Vec<Line> {

@@ -4,7 +4,7 @@ use tidegate_control::{BreakerState, ModelReport, RemoteReport, StatusReport};
 use tidegate_telemetry::{count, milliseconds, size};
 
 use super::super::frame::{Line, Look};
-use super::{Seen, bad, fact, name, rate, span};
+use super::{Seen, fact, name, rate, span};
 
 /// Columns of a bar.
 const BAR: usize = 10;
@@ -15,8 +15,8 @@ impl Seen<'_> {
         for (at, model) in self.report.models.iter().enumerate() {
             lines.extend(self.model(at, model));
         }
-        for model in &self.report.remote {
-            lines.extend(self.remote(model));
+        for (at, model) in self.report.remote.iter().enumerate() {
+            lines.extend(self.remote(at, model));
         }
         lines
     }
@@ -46,17 +46,19 @@ impl Seen<'_> {
             )));
         }
         facts.push(fact(size(model.memory)));
-        facts.push(bad(model.failed, format!("failed {}", count(model.failed))));
+        let failed = |report: &StatusReport| Some(report.models.get(at)?.failed);
+        facts.push(self.wrong(failed, format!("failed {}", count(model.failed))));
         self.flow("model", facts)
     }
 
-    fn remote(&self, model: &RemoteReport) -> Vec<Line> {
+    fn remote(&self, at: usize, model: &RemoteReport) -> Vec<Line> {
         let (look, breaker) = match model.breaker {
             BreakerState::Closed => (Look::Plain, "closed"),
             BreakerState::Resting => (Look::Warn, "resting"),
             BreakerState::Open => (Look::Bad, "open"),
             BreakerState::HalfOpen => (Look::Bad, "half open"),
         };
+        let failed = |report: &StatusReport| Some(report.remote.get(at)?.failed);
         let since = model.open_seconds.map(|seconds| span(seconds as f64));
         let since = since.map_or(String::new(), |since| format!(" since {since}"));
         self.flow(
@@ -67,7 +69,7 @@ impl Seen<'_> {
                 (look, format!("breaker {breaker}{since}")),
                 fact(format!("in flight {}", count(model.in_flight as u64))),
                 fact(format!("waiting {}", count(model.waiting as u64))),
-                bad(model.failed, format!("failed {}", count(model.failed))),
+                self.wrong(failed, format!("failed {}", count(model.failed))),
             ],
         )
     }

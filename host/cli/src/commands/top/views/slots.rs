@@ -1,18 +1,18 @@
 //! The slots: what runs in them, and what was deployed.
 
-use tidegate_control::{DeploymentReport, SlotReport};
+use tidegate_control::{DeploymentReport, RevisionReport, SlotReport, StatusReport};
 use tidegate_telemetry::{count, size};
 
 use super::super::frame::{Line, Look, Row, table};
-use super::{Seen, bad, digits, fact, name, reason, span};
+use super::{Seen, digits, fact, name, reason, span};
 
 impl Seen<'_> {
     pub(super) fn slots(&self, all: bool) -> Vec<Line> {
         let mut lines = Vec::new();
-        for slot in &self.report.slots {
+        for (at, slot) in self.report.slots.iter().enumerate() {
             lines.extend(self.slot(slot));
             if all {
-                lines.extend(self.revisions(slot));
+                lines.extend(self.revisions(at, slot));
             }
         }
         if all {
@@ -39,20 +39,15 @@ impl Seen<'_> {
             let text = format!("cannot answer for {since}: {why}");
             lines.extend(self.flow("", vec![(Look::Bad, text)]));
         }
-        for revision in &slot.revisions {
-            if let Some(why) = &revision.tripped {
-                let text = format!(
-                    "breaker open, {}: {}",
-                    digits(&revision.revision),
-                    reason(why)
-                );
-                lines.extend(self.flow("", vec![(Look::Bad, text)]));
-            }
+        if let Some(open) = &slot.open {
+            let (version, why) = (name(&open.version), reason(&open.reason));
+            let text = format!("breaker open, {version} is run no more: {why}");
+            lines.extend(self.flow("", vec![(Look::Bad, text)]));
         }
         lines
     }
 
-    fn revisions(&self, slot: &SlotReport) -> Vec<Line> {
+    fn revisions(&self, at: usize, slot: &SlotReport) -> Vec<Line> {
         const TITLES: [(&str, usize); 6] = [
             ("version", 10),
             ("records", 14),
@@ -63,24 +58,41 @@ impl Seen<'_> {
         ];
         let rows = slot.revisions.iter().map(|revision| {
             let runs = if revision.runs { " runs" } else { "" };
+            let of = |pick: fn(&RevisionReport) -> u64| {
+                move |report: &StatusReport| {
+                    let mut revisions = report.slots.get(at)?.revisions.iter();
+                    let same = revisions.find(|one| one.revision == revision.revision);
+                    same.map(pick)
+                }
+            };
             Row {
                 name: format!("{}{runs}", digits(&revision.revision)),
                 look: match (revision.runs, &revision.tripped) {
-                    (_, Some(_)) => Look::Bad,
+                    (true, Some(_)) => Look::Bad,
                     (true, None) => Look::Good,
-                    (false, None) => Look::Plain,
+                    (false, _) => Look::Plain,
                 },
                 cells: vec![
                     fact(name(&revision.version)),
                     fact(count(revision.records)),
-                    bad(revision.failed, count(revision.failed)),
-                    bad(revision.lost_instances, count(revision.lost_instances)),
+                    self.wrong(of(|revision| revision.failed), count(revision.failed)),
+                    self.wrong(
+                        of(|revision| revision.lost_instances),
+                        count(revision.lost_instances),
+                    ),
                     fact(size(revision.memory)),
                     fact(count(revision.instances)),
                 ],
             }
         });
-        table("revision", &TITLES, rows.collect(), self.columns)
+        let mut lines = table("revision", &TITLES, rows.collect(), self.columns);
+        for revision in &slot.revisions {
+            if let Some(why) = &revision.tripped {
+                let (which, why) = (digits(&revision.revision), reason(why));
+                lines.extend(self.flow("", vec![fact(format!("{which} is run no more: {why}"))]));
+            }
+        }
+        lines
     }
 
     pub(super) fn deployment(&self, deployment: &DeploymentReport) -> Vec<Line> {
@@ -97,10 +109,13 @@ impl Seen<'_> {
             facts.push(fact(format!("{old} to {new}")));
         }
         if deployment.fell_back {
-            facts.push((Look::Bad, "back by itself: a breaker had opened".to_owned()));
+            facts.push((
+                Look::Warn,
+                "back by itself: a breaker had opened".to_owned(),
+            ));
         }
         facts.push(match &deployment.refused {
-            Some(why) => (Look::Bad, format!("refused: {}", reason(why))),
+            Some(why) => (Look::Warn, format!("refused: {}", reason(why))),
             None => (Look::Good, "switched".to_owned()),
         });
         self.flow("deployed", facts)

@@ -11,7 +11,7 @@ use crate::client::{Got, PATIENCE, Served, digest, read_until};
 /// A pipeline that is asked over HTTP by no model: what counts is the door.
 const PIPELINE: &str = r#"
 [pipeline]
-name = "shown"
+name = "night-watch"
 state = "state"
 cut-interval = "20ms"
 [gateway]
@@ -92,7 +92,7 @@ fn whoever_has_a_key_that_names_the_page_sees_the_pipeline_and_nobody_else_does(
                 .contains("content-security-policy: default-src 'none'"),
             "{got:?}"
         );
-        assert!(!got.body.contains("shown"), "{path}");
+        assert!(!got.body.contains("night-watch"), "{path}");
     }
     let moved = get(&served, "", "/tidegate");
     assert_eq!(moved.status, 308);
@@ -112,7 +112,7 @@ fn whoever_has_a_key_that_names_the_page_sees_the_pipeline_and_nobody_else_does(
     let status = get(&served, "looks", "/tidegate/v1/status").json();
     assert_eq!(
         (&status["pipeline"], &status["read_only"]),
-        (&"shown".into(), &true.into())
+        (&"night-watch".into(), &true.into())
     );
     let mut letters = Value::Null;
     until("the letter", PATIENCE, || {
@@ -193,7 +193,8 @@ fn nothing_can_be_changed_and_no_other_path_of_the_admin_api_is_there_by_any_nam
         "/v1/status",
         "/page/main.js",
     ] {
-        assert_eq!(get(&served, "looks", path).status, 404, "{path}");
+        let got = get(&served, "looks", path);
+        assert!(matches!(got.status, 400 | 404), "{path}: {got:?}");
     }
 }
 

@@ -132,6 +132,10 @@ fn texts_that_are_encoded_go_on_with_the_trace_of_the_first_that_has_one() {
         assert!(model.submit(request).is_ok());
         told
     });
+    // All of them wait for the one that runs.
+    while model.stats().waiting < 3 {
+        std::thread::yield_now();
+    }
     go.send(()).unwrap();
     for running in [first, untraced] {
         running.result().unwrap();

@@ -199,7 +199,7 @@ function Opened({ letter: listed, onClose, send }) {
   const [failure, setFailure] = useState('');
   useEffect(() => {
     let isGone = false;
-    askJson(`v1/dead-letters/${encodeURIComponent(listed.id)}`)
+    askJson(`v1/dead-letters/${listed.id.split('/').map(encodeURIComponent).join('/')}`)
       .then((whole) => !isGone && setLetter(whole), (error) => !isGone && setFailure(error.message));
     return () => {
       isGone = true;

@@ -121,9 +121,7 @@ fn whoever_has_a_key_that_names_the_page_sees_the_pipeline_and_nobody_else_does(
             .as_array()
             .is_some_and(|all| all.len() == 1)
     });
-    let id = letters["letters"][0]["id"]
-        .as_str()
-        .unwrap();
+    let id = letters["letters"][0]["id"].as_str().unwrap();
     let one = get(&served, "looks", &format!("/tidegate/v1/dead-letters/{id}"));
     assert_eq!(
         (one.status, &one.json()["stage"]),

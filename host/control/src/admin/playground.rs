@@ -104,8 +104,9 @@ pub(super) async fn model(State(shared): State<Arc<Shared>>, request: Request) -
     tokio::task::spawn_blocking(move || {
         let reader = Reader(sender);
         let answer = host.ask_model(&question, &reader);
-        let _ = reader.0.try_send(Part::End(Box::new(answer)));
+        // Whoever has the end may ask anew.
         drop(place);
+        let _ = reader.0.try_send(Part::End(Box::new(answer)));
     });
     match parts.recv().await {
         Some(Part::End(answer)) if answer.is_err() => match *answer {
@@ -144,8 +145,9 @@ pub(super) async fn record(State(shared): State<Arc<Shared>>, request: Request) 
     tokio::task::spawn_blocking(move || {
         let waiter = Waiter(sender);
         let response = tried(&*host, &record, &waiter);
-        let _ = waiter.0.send(response);
+        // Whoever has the answer may ask anew.
         drop(place);
+        let _ = waiter.0.send(response);
     });
     answer.await.unwrap_or_else(|_| lost())
 }

@@ -8,13 +8,7 @@ use tidegate_control::admin::ReadOnlyPage;
 use tidegate_gateway::endpoints::Page;
 use tidegate_gateway::exchange::{Answered, Method};
 
-pub(super) struct PageOfKeys(Arc<ReadOnlyPage>);
-
-impl PageOfKeys {
-    pub(super) fn new(page: Arc<ReadOnlyPage>) -> Arc<dyn Page> {
-        Arc::new(PageOfKeys(page))
-    }
-}
+pub(super) struct PageOfKeys(pub(super) Arc<ReadOnlyPage>);
 
 impl Page for PageOfKeys {
     fn answer(

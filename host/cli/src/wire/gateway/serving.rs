@@ -9,7 +9,7 @@ use tidegate_control::Host;
 use tidegate_control::admin::ReadOnlyPage;
 use tidegate_control::config::{self, FeedKind, Pipeline, SinkKind, SourceKind};
 use tidegate_flow::Topology;
-use tidegate_gateway::endpoints::{Counted, Everything, Health};
+use tidegate_gateway::endpoints::{Counted, Everything, Health, Page};
 use tidegate_gateway::front::{Bound, Front, Refused};
 use tidegate_gateway::idempotency::{Answers, Options as KeptOptions};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
@@ -91,7 +91,9 @@ impl Serving {
             openai,
             ingest: Ingest::new(ingest(pipeline, configured, gateway)),
             outputs: outputs.clone(),
-            page: page.clone().map(PageOfKeys::new),
+            page: page
+                .clone()
+                .map(|page| Arc::new(PageOfKeys(page)) as Arc<dyn Page>),
             counted: counted.clone(),
             health: health.clone(),
             tracer,

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_contract::{
     Answer, Assigned, Assignment, Choice, CommitError, CommitLog, CommitLogError, CommitPoint,
-    Committer, Cut, DeadLetter, Finish, Made, Model, ModelError, ModelFacts, Parameters,
-    Participants, Partition, PromptTemplate, Recovered, Request, RequestId, Settled, Sink,
-    SinkError, SinkPosition, Source, SourceError, SourceEvent, TaskId, TaskImage, Timings,
+    Committer, Cut, DeadLetter, Finish, HostHeaders, Made, Model, ModelError, ModelFacts,
+    Parameters, Participants, Partition, PromptTemplate, Recovered, Request, RequestId, Settled,
+    Sink, SinkError, SinkPosition, Source, SourceError, SourceEvent, TaskId, TaskImage, Timings,
 };
 use tidegate_flow::{
     AnswerInto, Ask, ModelStage, Order, Positions, Run, Stage, StageKind, Target, Topology,
@@ -91,7 +91,7 @@ impl Source for Endless {
 struct Nowhere(usize);
 
 impl Sink for Nowhere {
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, record: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         self.0 += record.value().map_or(0, <[u8]>::len);
         Ok(())
     }

@@ -1,9 +1,6 @@
 //! Revisions that failed more often than the pipeline file allows: back to the one before, or an end of the run.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::{MutexGuard, PoisonError};
 
 use tidegate_contract::{OperatorError, OperatorVersion, Slot as _};
 use tidegate_control::OpenBreaker;
@@ -14,47 +11,6 @@ use tidegate_telemetry::events::RevisionTripped;
 use crate::host::{DEPLOYMENT, HostedSlot, RunningHost, SWITCH_DEADLINE};
 use crate::live::reported;
 use crate::wire;
-
-/// How often breakers are looked at. Meanwhile a revision that has failed too often answers nothing.
-const TICK: Duration = Duration::from_millis(50);
-
-/// Looks after the breakers of a run on a thread of its own.
-pub(crate) struct Breakers {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Breakers {
-    /// Begins; without a breaker in the pipeline file there is nothing to look after.
-    pub(crate) fn watch(host: &Arc<RunningHost>) -> std::io::Result<Breakers> {
-        let over = Arc::new(AtomicBool::new(false));
-        let mut breakers = Breakers {
-            over: over.clone(),
-            thread: None,
-        };
-        if host.slots.iter().any(|hosted| hosted.breaker.is_some()) {
-            let host = host.clone();
-            let watch = move || {
-                while !over.load(Ordering::Relaxed) {
-                    host.look_after_breakers();
-                    std::thread::sleep(TICK);
-                }
-            };
-            let thread = std::thread::Builder::new().name("breakers".to_owned());
-            breakers.thread = Some(thread.spawn(watch)?);
-        }
-        Ok(breakers)
-    }
-
-    /// The run is over.
-    pub(crate) fn end(mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It has nothing to say but what the log has.
-            let _ = thread.join();
-        }
-    }
-}
 
 /// After a restart the slot has had no other revision: back to what the pipeline file names, unless that is what failed.
 fn to_the_file(hosted: &HostedSlot, error: OperatorError) -> Result<Deployment, OperatorError> {

@@ -1,20 +1,25 @@
-//! Whether the host is well, and why not.
+//! Whether the host is well, and what is wrong with it: one list, of which health is a part.
 
 use std::time::Duration;
 
 use tidegate_connect::remote;
-use tidegate_control::HealthReport;
 use tidegate_control::config::{Pipeline, StageKind};
+use tidegate_control::{
+    HealthReport, OpenBreaker, PlaceKind, TROUBLES, Tone, TroublePlace, TroubleReport,
+};
 use tidegate_operator::Limits as OperatorLimits;
-use tidegate_telemetry::plain;
+use tidegate_telemetry::{count, plain};
 
 use crate::host::RunningHost;
+use crate::lately::Grown;
 
 /// After so long in one round a worker is taken for hung, unless its operators are given longer; an engine's thread always:
 /// no step of a model takes nearly as long.
 const SILENT: Duration = Duration::from_secs(300);
 /// After so long without what it needs a host is not ready.
 const WITHOUT: Duration = Duration::from_secs(30);
+/// Of this share of the time on a stage that takes no more holds up what comes before it.
+const FULL: f64 = 0.5;
 /// Most bytes of what a stage says.
 const REASON: usize = 400;
 
@@ -35,9 +40,22 @@ pub(crate) fn silent_at_most(pipeline: &Pipeline) -> Duration {
 impl RunningHost {
     /// Whether it is well. Nothing is waited for.
     pub(crate) fn health_now(&self) -> HealthReport {
+        health(&found(&self.standing()))
+    }
+
+    /// What is wrong, the worst first. Nothing is waited for.
+    pub(crate) fn troubles(&self) -> Vec<TroubleReport> {
+        let mut all = found(&self.standing());
+        let breakers = self.slots.iter();
+        all.extend(breakers.filter_map(|hosted| Some(open(hosted.slot.name(), &hosted.open()?))));
+        all.extend(growing(&self.grown()));
+        told(all)
+    }
+
+    fn standing(&self) -> Standing {
         let workers = self.controls.health().into_iter();
         let stages = self.meters.stages().iter();
-        report(&Standing {
+        Standing {
             silent_at_most: self.silent_at_most,
             workers: workers
                 .map(|worker| {
@@ -53,7 +71,8 @@ impl RunningHost {
                 })
                 .collect(),
             servers: (self.remote.iter())
-                .filter_map(|model| Some((model.stats().name, away(&model.stats().standing)?)))
+                .map(|model| model.stats())
+                .map(|stats| (stats.name, stats.standing))
                 .collect(),
             stages: stages
                 .filter_map(|stage| {
@@ -62,22 +81,17 @@ impl RunningHost {
                 })
                 .collect(),
             ends: self.controls.is_stopping(),
-        })
+        }
     }
 }
 
-/// For how long a server has not answered, while others than the request that may try it are refused. One that the next
-/// request tries is no reason: a host that is not ready may be sent none, and would never know.
-fn away(standing: &remote::Standing) -> Option<Duration> {
+/// For how long a server has not been known to be well, and whether others than the request that may try it are refused.
+/// One that the next request tries makes nothing not ready: a host that is not ready may be sent none, and would never know.
+fn away(standing: &remote::Standing) -> Option<(Duration, bool)> {
     match standing {
-        remote::Standing::Open { since }
-        | remote::Standing::HalfOpen {
-            since,
-            probing: true,
-        } => Some(*since),
-        remote::Standing::HalfOpen { probing: false, .. }
-        | remote::Standing::Closed
-        | remote::Standing::Resting => None,
+        remote::Standing::Open { since } => Some((*since, true)),
+        remote::Standing::HalfOpen { since, probing } => Some((*since, *probing)),
+        remote::Standing::Closed | remote::Standing::Resting => None,
     }
 }
 
@@ -90,187 +104,209 @@ struct Standing {
     workers: Vec<(Duration, Duration, Option<String>)>,
     /// Models of this host: for how long their engine has not gone on, and whether they are loaded.
     engines: Vec<(String, Duration, bool)>,
-    /// Models of other servers that do not answer, and for how long.
-    servers: Vec<(String, Duration)>,
+    /// Models of other servers, and how those stand.
+    servers: Vec<(String, remote::Standing)>,
     /// Stages that cannot answer, for how long, and why.
     stages: Vec<(String, Duration, String)>,
     /// It was told to stop.
     ends: bool,
 }
 
-/// What that comes to: only what hangs in this process makes it not live.
-fn report(standing: &Standing) -> HealthReport {
-    let (mut hung, mut missing) = (Vec::new(), Vec::new());
+/// What something that is wrong means for probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    /// Only a restart helps.
+    Hung,
+    /// The host does not do its work.
+    Missing,
+    /// Nothing.
+    Told,
+}
+
+/// Something that is wrong.
+#[derive(Debug)]
+struct Found {
+    weight: Weight,
+    trouble: TroubleReport,
+}
+
+impl Found {
+    fn new(weight: Weight, tone: Tone, (kind, name): (PlaceKind, &str), text: String) -> Found {
+        Found {
+            weight,
+            trouble: TroubleReport {
+                tone,
+                text,
+                place: TroublePlace {
+                    kind,
+                    name: name.to_owned(),
+                },
+            },
+        }
+    }
+}
+
+/// What is wrong with that: only what hangs in this process makes it not live.
+fn found(standing: &Standing) -> Vec<Found> {
+    const HOST: (PlaceKind, &str) = (PlaceKind::Host, "");
+    let mut found = Vec::new();
+    let missing_after = |time: Duration| match time >= WITHOUT {
+        true => Weight::Missing,
+        false => Weight::Told,
+    };
     for (number, (silent, uncut, unassigned)) in standing.workers.iter().enumerate() {
         if *silent >= standing.silent_at_most.max(SILENT) {
             let seconds = silent.as_secs();
-            hung.push(format!("worker {number} has not gone on for {seconds} s"));
+            let text = format!("worker {number} has not gone on for {seconds} s");
+            found.push(Found::new(Weight::Hung, Tone::Bad, HOST, text));
         }
         if let Some(name) = unassigned {
-            missing.push(format!(
-                "source {name}: worker {number} has not been told yet what to read"
-            ));
+            let text = format!("source {name}: worker {number} has not been told yet what to read");
+            let source = (PlaceKind::Source, &**name);
+            found.push(Found::new(Weight::Missing, Tone::Warn, source, text));
         }
         if *uncut >= WITHOUT {
             let seconds = uncut.as_secs();
-            missing.push(format!(
-                "no cut of worker {number} has held for {seconds} s"
-            ));
+            let text = format!("no cut of worker {number} has held for {seconds} s");
+            let cuts = (PlaceKind::Cuts, "");
+            found.push(Found::new(Weight::Missing, Tone::Bad, cuts, text));
         }
     }
     for (name, silent, loaded) in &standing.engines {
+        let model = (PlaceKind::Model, &**name);
         if *silent >= SILENT {
             let seconds = silent.as_secs();
-            hung.push(format!(
-                "the engine of model {name} has not gone on for {seconds} s"
-            ));
+            let text = format!("the engine of model {name} has not gone on for {seconds} s");
+            found.push(Found::new(Weight::Hung, Tone::Bad, model, text));
         }
         if !loaded {
-            missing.push(format!("model {name} is not loaded"));
+            let text = format!("model {name} is not loaded");
+            found.push(Found::new(Weight::Missing, Tone::Warn, model, text));
         }
     }
-    for (name, away) in &standing.servers {
-        if *away >= WITHOUT {
-            let seconds = away.as_secs();
-            missing.push(format!(
-                "model {name}: its server has not answered for {seconds} s"
-            ));
-        }
+    for (name, standing) in &standing.servers {
+        let Some((since, others_are_refused)) = away(standing) else {
+            continue;
+        };
+        let seconds = since.as_secs();
+        let text = format!("model {name}: its server has not answered for {seconds} s");
+        let model = (PlaceKind::Model, &**name);
+        found.push(match others_are_refused {
+            true => Found::new(missing_after(since), Tone::Bad, model, text),
+            false => {
+                let text = text + ", and the next request tries it";
+                Found::new(Weight::Told, Tone::Warn, model, text)
+            }
+        });
     }
     for (name, since, reason) in &standing.stages {
-        if *since >= WITHOUT {
-            let (seconds, why) = (since.as_secs(), plain(reason, REASON));
-            missing.push(format!("stage {name} cannot answer for {seconds} s: {why}"));
-        }
+        let (seconds, why) = (since.as_secs(), plain(reason, REASON));
+        let text = format!("stage {name} cannot answer for {seconds} s: {why}");
+        let stage = (PlaceKind::Stage, &**name);
+        found.push(Found::new(missing_after(*since), Tone::Bad, stage, text));
     }
     if standing.ends {
-        missing.push("the pipeline is ending".to_owned());
+        let text = "the pipeline is ending".to_owned();
+        found.push(Found::new(Weight::Missing, Tone::Warn, HOST, text));
     }
+    found
+}
+
+/// A breaker that is open.
+fn open(slot: &str, open: &OpenBreaker) -> Found {
+    let (version, why) = (plain(&open.version, REASON), plain(&open.reason, REASON));
+    let text = format!("a breaker is open in slot {slot}: version {version} is run no more: {why}");
+    Found::new(Weight::Told, Tone::Bad, (PlaceKind::Stage, slot), text)
+}
+
+/// Totals that ought to grow no more, while they do, and stages that hold up what comes before them.
+fn growing(grown: &Grown) -> Vec<Found> {
+    let seconds = grown.since.as_secs_f64().round();
+    let bad = |place, text| {
+        let text = format!("{text} within {seconds} s");
+        Found::new(Weight::Told, Tone::Bad, place, text)
+    };
+    let many = |number: u64, one: &str, more: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        number => Some(format!("{} {more}", count(number))),
+    };
+    let mut found = Vec::new();
+    if let Some(cuts) = many(grown.aborted, "cut has come", "cuts have come") {
+        found.push(bad((PlaceKind::Cuts, ""), format!("{cuts} to nothing")));
+    }
+    for (name, rejected) in &grown.rejected {
+        if let Some(inputs) = many(*rejected, "input was", "inputs were") {
+            let text = format!("source {name}: {inputs} no record");
+            found.push(bad((PlaceKind::Source, name), text));
+        }
+    }
+    for (name, failed) in &grown.failed {
+        if let Some(requests) = many(*failed, "request has failed", "requests have failed") {
+            let text = format!("model {name}: {requests}");
+            found.push(bad((PlaceKind::Model, name), text));
+        }
+    }
+    for stage in &grown.stages {
+        let place = (PlaceKind::Stage, &*stage.name);
+        let parts = [
+            many(stage.dead, "dead letter", "dead letters"),
+            many(stage.failed, "failed record", "failed records"),
+            many(stage.lost, "lost instance", "lost instances"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if !parts.is_empty() {
+            let text = format!("stage {}: {}", stage.name, parts.join(", "));
+            found.push(bad(place, text));
+        }
+        if stage.full >= FULL {
+            let percent = (stage.full.min(1.0) * 100.0).round();
+            let text = format!(
+                "stage {} is full {percent} % of the time: what comes before it waits",
+                stage.name
+            );
+            found.push(Found::new(Weight::Told, Tone::Warn, place, text));
+        }
+    }
+    found
+}
+
+/// What that comes to for probes.
+fn health(found: &[Found]) -> HealthReport {
+    let mut of: Vec<&Found> = found.iter().collect();
+    of.retain(|one| one.weight < Weight::Told);
+    of.sort_by_key(|one| one.weight);
     HealthReport {
-        live: hung.is_empty(),
-        ready: hung.is_empty() && missing.is_empty(),
-        reasons: hung.into_iter().chain(missing).collect(),
+        live: of.iter().all(|one| one.weight != Weight::Hung),
+        ready: of.is_empty(),
+        reasons: of.iter().map(|one| one.trouble.text.clone()).collect(),
     }
+}
+
+/// What that comes to for people.
+fn told(mut found: Vec<Found>) -> Vec<TroubleReport> {
+    found.sort_by_key(|one| (one.trouble.tone, one.weight));
+    let more = found.len().saturating_sub(TROUBLES);
+    if more > 0 {
+        let last = found.get(TROUBLES - 1).map(|one| one.trouble.tone);
+        found.truncate(TROUBLES - 1);
+        let text = format!("and {} more", more + 1);
+        let tone = last.unwrap_or(Tone::Warn);
+        found.push(Found::new(Weight::Told, tone, (PlaceKind::Host, ""), text));
+    }
+    found.into_iter().map(|one| one.trouble).collect()
+}
+
+/// Of a host that does not run yet, or runs no more: what its health says.
+pub(crate) fn troubles_of(health: &HealthReport) -> Vec<TroubleReport> {
+    let tone = match health.live {
+        true => Tone::Warn,
+        false => Tone::Bad,
+    };
+    let found = health.reasons.iter();
+    let found = found.map(|why| Found::new(Weight::Told, tone, (PlaceKind::Host, ""), why.clone()));
+    told(found.collect())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LATE: Duration = Duration::from_secs(31);
-    const HUNG: Duration = Duration::from_secs(301);
-    const SOON: Duration = Duration::from_secs(29);
-
-    fn said(standing: Standing) -> (bool, bool, Vec<String>) {
-        let report = report(&standing);
-        (report.live, report.ready, report.reasons)
-    }
-
-    #[test]
-    fn what_is_away_for_a_moment_is_no_reason() {
-        let standing = Standing {
-            silent_at_most: Duration::ZERO,
-            workers: vec![(SOON, SOON, None), (Duration::ZERO, Duration::ZERO, None)],
-            engines: vec![("small".to_owned(), LATE, true)],
-            servers: vec![("far".to_owned(), SOON)],
-            stages: vec![("redact".to_owned(), SOON, "it traps".to_owned())],
-            ends: false,
-        };
-        assert_eq!(said(standing), (true, true, Vec::new()));
-    }
-
-    #[test]
-    fn what_hangs_in_this_process_makes_it_not_live() {
-        let engine = Standing {
-            engines: vec![("small".to_owned(), HUNG, true)],
-            ..Standing::default()
-        };
-        let why = "the engine of model small has not gone on for 301 s".to_owned();
-        assert_eq!(said(engine), (false, false, vec![why]));
-        let worker = Standing {
-            workers: vec![(HUNG, SOON, None)],
-            ..Standing::default()
-        };
-        let why = "worker 0 has not gone on for 301 s".to_owned();
-        assert_eq!(said(worker), (false, false, vec![why]));
-    }
-
-    #[test]
-    fn a_worker_has_as_long_as_its_operators_may_take() {
-        let standing = |silent| Standing {
-            silent_at_most: HUNG * 2,
-            workers: vec![(silent, SOON, None)],
-            ..Standing::default()
-        };
-        assert!(report(&standing(HUNG)).live);
-        assert!(!report(&standing(HUNG * 2)).live);
-    }
-
-    #[test]
-    fn what_a_restart_would_not_mend_makes_it_not_ready_and_leaves_it_live() {
-        let hour = Duration::from_secs(3600);
-        let fine = Duration::ZERO;
-        for (standing, why) in [
-            (
-                Standing {
-                    workers: vec![(fine, fine, Some("tickets".to_owned()))],
-                    ..Standing::default()
-                },
-                "source tickets: worker 0 has not been told yet what to read",
-            ),
-            (
-                Standing {
-                    workers: vec![(fine, fine, None), (fine, hour, None)],
-                    ..Standing::default()
-                },
-                "no cut of worker 1 has held for 3600 s",
-            ),
-            (
-                Standing {
-                    engines: vec![("small".to_owned(), fine, false)],
-                    ..Standing::default()
-                },
-                "model small is not loaded",
-            ),
-            (
-                Standing {
-                    servers: vec![("far".to_owned(), LATE)],
-                    ..Standing::default()
-                },
-                "model far: its server has not answered for 31 s",
-            ),
-            (
-                Standing {
-                    stages: vec![("redact".to_owned(), LATE, "it\ntraps".to_owned())],
-                    ..Standing::default()
-                },
-                "stage redact cannot answer for 31 s: it\\ntraps",
-            ),
-            (
-                Standing {
-                    ends: true,
-                    ..Standing::default()
-                },
-                "the pipeline is ending",
-            ),
-        ] {
-            assert_eq!(said(standing), (true, false, vec![why.to_owned()]));
-        }
-    }
-
-    #[test]
-    fn a_server_is_away_until_the_next_request_would_try_it() {
-        let since = LATE;
-        let half_open = |probing| remote::Standing::HalfOpen { since, probing };
-        for (standing, expected) in [
-            (remote::Standing::Closed, None),
-            (remote::Standing::Resting, None),
-            (remote::Standing::Open { since }, Some(LATE)),
-            (half_open(false), None),
-            // A server that hangs is tried for a minute, in which every other request is refused.
-            (half_open(true), Some(LATE)),
-        ] {
-            assert_eq!(away(&standing), expected);
-        }
-    }
-}
+mod tests;

@@ -22,6 +22,7 @@ use tidegate_telemetry::metrics::{Exposition, table};
 use tidegate_telemetry::{Meters, SlotSummary};
 
 use crate::components::Components;
+use crate::lately::Lately;
 use crate::letters::Letters;
 use crate::live::{Live, counters, log_report, reported};
 use crate::models::{HostedModel, remote_report};
@@ -79,6 +80,8 @@ pub(crate) struct RunningHost {
     pub(crate) silent_at_most: Duration,
     /// Why a breaker has stopped the pipeline, if one has.
     pub(crate) stopped: Mutex<Option<String>>,
+    /// What has grown of late.
+    pub(crate) lately: Lately,
 }
 
 impl RunningHost {
@@ -290,6 +293,7 @@ impl Host for RunningHost {
                 }
             }),
             progress: under_way(),
+            troubles: self.troubles(),
         }
     }
 

@@ -13,6 +13,7 @@ mod components;
 mod exit;
 mod health;
 mod host;
+mod lately;
 mod letters;
 mod live;
 mod metrics;
@@ -21,6 +22,7 @@ mod opening;
 mod playground;
 mod printing;
 mod revisions;
+mod rounds;
 mod stage_times;
 mod starting;
 #[cfg(target_os = "linux")]

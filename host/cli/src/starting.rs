@@ -17,6 +17,7 @@ use tidegate_flow::Counts;
 use tidegate_telemetry::metrics::Exposition;
 use tidegate_telemetry::{UnderWay, WorkKind};
 
+use crate::health::troubles_of;
 use crate::host::RunningHost;
 use crate::metrics;
 use crate::models::{asking, remote_report};
@@ -179,6 +180,7 @@ impl Host for StartingHost {
             instance: self.instance.clone(),
             audit: None,
             progress: under_way(),
+            troubles: troubles_of(&health(&works().under_way())),
         }
     }
 

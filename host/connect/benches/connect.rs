@@ -13,7 +13,7 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions, Format};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
-use tidegate_contract::{AppendFile, FileLayer, Sink, Source, SourceEvent};
+use tidegate_contract::{AppendFile, FileLayer, HostHeaders, Sink, Source, SourceEvent};
 use tidegate_record::Batch;
 
 const RECORDS: usize = 200_000;
@@ -164,7 +164,8 @@ fn benches(criterion: &mut Criterion) {
             bencher.iter(|| {
                 for batch in &batches {
                     for record in batch.view().records() {
-                        sink.write(record.public()).expect("the records are JSON");
+                        sink.write(record.public(), HostHeaders::default())
+                            .expect("the records are JSON");
                     }
                     sink.flush().expect("nowhere is never full");
                 }
@@ -180,7 +181,8 @@ fn benches(criterion: &mut Criterion) {
             |source| {
                 read(source, |batch| {
                     for record in batch.view().records() {
-                        sink.write(record.public()).expect("the records are JSON");
+                        sink.write(record.public(), HostHeaders::default())
+                            .expect("the records are JSON");
                     }
                     sink.flush().expect("nowhere is never full");
                 });

@@ -22,8 +22,7 @@ pub mod remote;
 pub mod standard;
 
 pub use again::{
-    LetterLog, LetterSource, MAX_LETTER_ID, letter_batch, letter_death, letter_sent, unsealable,
-    unsendable,
+    LetterSource, MAX_LETTER_ID, letter_batch, letter_death, letter_sent, unsealable, unsendable,
 };
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use tidegate_codec::{DecoderOptions, Encoder, encode_dead_letter};
 use tidegate_contract::{
-    Assigned, DeadLetter, Partition, Sink, SinkError, SinkPosition, Source, SourceError,
-    SourceEvent,
+    Assigned, DeadLetter, HostHeaders, Partition, Sink, SinkError, SinkPosition, Source,
+    SourceError, SourceEvent,
 };
 use tidegate_record::PublicRecord;
 
@@ -272,7 +272,7 @@ impl StandardSink {
 }
 
 impl Sink for StandardSink {
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, record: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         self.encoder
             .encode(record, &mut self.pending)
             .map_err(encode_error)

@@ -344,6 +344,9 @@ pub struct SinkPosition {
     /// Of a file whose end can be told from others of the same length, what tells it: the hash of the audit's last line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub head: String,
+    /// The last run that wrote it has ended in order: what it has beyond this is somebody else's, and no rest of a crash.
+    #[serde(skip)]
+    pub ended: bool,
 }
 
 /// The component a slot runs.
@@ -374,8 +377,6 @@ pub struct Cut {
     pub sinks: Vec<SinkPosition>,
     /// The component of each slot, where that changed: said by itself, before the first cut of what they did.
     pub slots: Vec<SlotVersion>,
-    /// The run ends with this cut: before the next one nothing is written to a sink.
-    pub ended: bool,
 }
 
 /// The state that the cuts so far add up to.
@@ -392,8 +393,6 @@ pub struct Recovered {
     pub slots: Vec<SlotVersion>,
     /// Counters of logs from before tasks had counters of their own.
     pub counters: Vec<(String, u64)>,
-    /// The run ended with the last cut: what a sink's file has beyond it is somebody else's.
-    pub ended: bool,
 }
 
 impl Recovered {

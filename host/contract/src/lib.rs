@@ -63,7 +63,8 @@ pub use operator::{
 };
 pub use prompt::{PromptError, PromptPart, PromptTemplate};
 pub use sink::{
-    DeadLetter, LETTER_HEADERS, LetterForm, LetterHeader, RefusedRecord, Sink, SinkError,
+    DeadLetter, HostHeaders, LETTER_HEADERS, LetterForm, LetterHeader, RefusedRecord, Sink,
+    SinkError,
 };
 pub use source::{
     Assigned, Done, Lag, Partition, Rejected, Source, SourceError, SourceEvent, Unread,

@@ -93,21 +93,21 @@ pub struct CutWitness {
     pub life: String,
     /// Its number.
     pub cut: u64,
-    /// Whose cut stood there when this life began with the task; empty where none did.
-    pub before: String,
+    /// Whose cut stood there when this life began with the task; empty of a group that had only begun. None where nothing
+    /// stood there.
+    #[serde(default)]
+    pub before: Option<String>,
 }
 
 impl CutWitness {
     /// Whether the cut holds, where this stands beside the position of its task now. None where that does not tell: others
-    /// have gone on from there.
+    /// have gone on from there, or nothing stands there, which may have been taken away since.
     pub fn says(&self, mark: Option<&Mark>) -> Option<bool> {
-        match mark {
-            Some(mark) if mark.life == self.life => Some(mark.cut >= self.cut),
-            other => {
-                let life = other.map_or("", |mark| mark.life.as_str());
-                (life == self.before).then_some(false)
-            }
+        let mark = mark?;
+        if mark.life == self.life {
+            return Some(mark.cut >= self.cut);
         }
+        (self.before.as_ref() == Some(&mark.life)).then_some(false)
     }
 }
 
@@ -294,7 +294,7 @@ mod tests {
             },
             life: "this".into(),
             cut: 7,
-            before: "former".into(),
+            before: Some("former".into()),
         };
         let says = |life: &str, cut| {
             let mark = Mark {
@@ -307,11 +307,16 @@ mod tests {
         assert_eq!([says("this", 7), says("this", 8)], [Some(true); 2]);
         assert_eq!([says("this", 6), says("former", 90)], [Some(false); 2]);
         assert_eq!([says("another", 90), witness.says(None)], [None; 2]);
-        let first = CutWitness {
-            before: String::new(),
-            ..witness.clone()
-        };
-        assert_eq!((first.says(None), says("", 0)), (Some(false), None));
+        // A group that had only begun; and one of which there was nothing, as there is once it was taken away.
+        for (before, expected) in [(Some(String::new()), Some(false)), (None, None)] {
+            let first = CutWitness {
+                before,
+                ..witness.clone()
+            };
+            let begun = Mark::default();
+            assert_eq!(first.says(None), None);
+            assert_eq!((first.says(Some(&begun)), says("", 0)), (expected, None));
+        }
     }
 
     #[test]

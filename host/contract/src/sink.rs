@@ -1,6 +1,6 @@
 //! Where records go.
 
-use tidegate_record::{PublicRecord, RecordId};
+use tidegate_record::{Pairs, PublicRecord, RecordId};
 
 use crate::commit::SinkPosition;
 
@@ -108,6 +108,38 @@ pub struct RefusedRecord {
     pub reason: String,
 }
 
+/// Headers that are the host's, such as those that say where a trace goes on: what a record has under their names is not
+/// passed on, whoever wrote it there, and these are in its place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostHeaders<'a> {
+    /// Their names. Without any the headers of a record go on as they are.
+    pub names: &'a [&'a str],
+    /// Those that this record has. Where the output has no room for them, it goes without.
+    pub written: &'a [(&'a str, &'a [u8])],
+}
+
+impl<'a> HostHeaders<'a> {
+    /// The same without those that the record has.
+    #[must_use]
+    pub fn unwritten(self) -> HostHeaders<'a> {
+        HostHeaders {
+            written: &[],
+            ..self
+        }
+    }
+
+    /// The headers of a record as they go on: its own in their order, and these behind them.
+    pub fn over(self, own: Pairs<'a>) -> impl Iterator<Item = LetterHeader<'a>> {
+        let own = own.filter(move |header| !self.names.contains(&header.name));
+        let own = own.map(|header| (header.name, header.value));
+        own.chain(
+            self.written
+                .iter()
+                .map(|(name, value)| (*name, Some(*value))),
+        )
+    }
+}
+
 /// A worker's view of one sink. Output is collected by `write` and made real by `flush`; for a truncatable sink
 /// nothing reaches its file before `flush`, and nothing is final before the commit log says so.
 ///
@@ -118,14 +150,10 @@ pub trait Sink: Send {
         false
     }
 
-    /// Whether whoever reads what it writes is told the headers of records: those say where a trace goes on.
-    fn has_headers(&self) -> bool {
-        false
-    }
-
-    /// Collects a record. `Err` with [`SinkError::Encode`] turns this record into a dead letter; other errors end the
-    /// run.
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError>;
+    /// Collects a record. A sink whose output has headers writes those of the host, and leaves them out where they are what
+    /// makes the record too large: nothing ends as a dead letter for them. `Err` with [`SinkError::Encode`] turns this
+    /// record into a dead letter; other errors end the run.
+    fn write(&mut self, record: PublicRecord<'_>, host: HostHeaders<'_>) -> Result<(), SinkError>;
 
     /// Collects a dead letter.
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError>;

@@ -30,7 +30,7 @@ function Model({ model, state }) {
   return html`<section class="card" aria-label=${`Model ${model.name}`}>
     <header><h2>${line(model.name, 60)}</h2>
       <p>${model.loaded ? html`<${Chip} tone="good">loaded<//>`
-        : loading ? html`<${Chip} tone="warn">is being loaded<//>` : html`<${Chip} tone="bad">not loaded<//>`}
+        : loading ? html`<${Chip} tone="warn">is being loaded<//>` : html`<${Chip} tone=${toneOf(model.name, 'warn')}>not loaded<//>`}
         ${' '}<code title=${model.digest}>${short(model.digest)}</code></p>
       <p class="path">${line(model.path, 200)}</p></header>
     ${model.loaded && html`
@@ -40,7 +40,7 @@ function Model({ model, state }) {
         <${Figure} name="Tokens of prompts" value=${rate(rateOf(prompt))} unit="/s" values=${bySecond(prompt)}
           more=${model.prompt_tokens > 0 ? `${percent(model.prefix_hit_tokens / model.prompt_tokens)} were known already` : 'none yet'} />
         <${Figure} name="Answers" value=${rate(rateOf(answered))} unit="/s" values=${bySecond(answered)}
-          more=${`${count(model.answered)} in all, ${count(model.failed)} failed`} />
+          more=${`${count(model.answered)} in all, ${count(model.failed)} failed, ${count(model.left)} left`} />
       </dl>
       <dl class="gauges">
         <div><dt>Sequences</dt><dd>${model.running} <span class="unit">of ${model.sequences} run</span>, ${count(model.waiting)}
@@ -60,21 +60,23 @@ function Model({ model, state }) {
   </section>`;
 }
 
-const TONES = { closed: 'good', resting: 'warn', 'half-open': 'bad', open: 'bad' };
+/** How bad the host says it is with a model; else how it is with one that is well. */
+const toneOf = (name, well) => store.status.troubles?.find((one) => one.where.kind === 'model' && one.where.name === name)?.tone || well;
 
 function Remote({ models }) {
   const head = [['Model', ''], ['Server', ''], ['Breaker', ''], ['Under way', 'number'], ['Waiting', 'number'],
-    ['Answered', 'number'], ['Failed', 'number']];
+    ['Answered', 'number'], ['Failed', 'number'], ['Left', 'number']];
   return html`<${Table} label="Servers" head=${head}>
     ${models.map((one) => html`<tr key=${one.name}>
       <th scope="row">${line(one.name, 40)}</th>
       <td class="wraps">${line(one.server, 120)}</td>
-      <td><${Chip} tone=${TONES[one.breaker]}>breaker ${one.breaker}<//>${one.open_seconds != null
+      <td><${Chip} tone=${one.breaker === 'closed' ? 'good' : toneOf(one.name, 'warn')}>breaker ${one.breaker}<//>${one.open_seconds != null
         && html` <span class="unit">for ${span(one.open_seconds)}</span>`}</td>
       <td class="number">${count(one.in_flight)}</td>
       <td class="number">${count(one.waiting)}</td>
       <td class="number">${count(one.answered)}</td>
       <td class="number">${count(one.failed)}</td>
+      <td class="number">${count(one.left)}</td>
     </tr>`)}<//>`;
 }
 

@@ -8,7 +8,7 @@ import { Logs } from './logs.js';
 import { Dialog, typed } from './parts.js';
 import { Playground } from './playground.js';
 import { Slots } from './slots.js';
-import { Stream, troubles } from './stream.js';
+import { Stream } from './stream.js';
 import { BEHIND_KEYS, changed, follow, signIn, signOut, store, subscribe, takeToken, tryNow } from './store.js';
 
 const VIEWS = [
@@ -178,6 +178,11 @@ function Link() {
 
 function Banner() {
   const { link, status } = store;
+  if (link === 'refused') {
+    return html`<div class="notice bad banner" role="region" aria-label="The connection"><div><p><strong>The connection is lost</strong>${' '}
+      since ${moment(store.lostAt)}. ${line(store.refused, 300)} What is shown is of ${moment(store.at)}.</p>
+      <${Again} /></div></div>`;
+  }
   if (link !== 'live' && store.lostWhy) {
     const age = status ? ` What is shown is of ${moment(store.at)}.` : '';
     const wait = Math.max(0, Math.ceil((store.nextTry - Date.now()) / 1000));
@@ -186,10 +191,18 @@ function Banner() {
       ${' '}${wait > 0 ? `The next try is in ${wait} s.` : 'Trying again …'}</p>
       <button type="button" onClick=${tryNow}>Try now</button></div>`;
   }
-  if (status?.state === 'draining') {
-    return html`<div class="notice warn banner" role="region" aria-label="The host"><p><strong>The host is ending</strong>: it finishes what it has read.</p></div>`;
-  }
   return null;
+}
+
+/** Signs in while what was known stays on the screen. */
+function Again() {
+  const [token, setToken] = useState('');
+  return html`<form class="again" onSubmit=${(event) => {
+    event.preventDefault();
+    if (token.trim()) signIn(token.trim());
+  }}>
+    <label>${BEHIND_KEYS ? 'Key' : 'Token'} <input type="password" autocomplete="off" spellcheck="false" value=${token} onInput=${typed(setToken)} /></label>
+    <button type="submit" disabled=${!token.trim()}>Sign in</button></form>`;
 }
 
 /** What is worth a word to those who do not see it: the link, and a new trouble. */
@@ -197,7 +210,7 @@ function Spoken() {
   const said = useRef({ link: '', troubles: 0 });
   const [word, setWord] = useState('');
   const { link, status } = store;
-  const number = status ? troubles(status).filter(([tone]) => tone === 'bad').length : 0;
+  const number = (status?.troubles || []).filter(({ tone }) => tone === 'bad').length;
   useEffect(() => {
     const was = said.current;
     said.current = { link, troubles: number };

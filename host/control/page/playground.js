@@ -11,7 +11,7 @@ const PATIENCE = 150_000;
     another view finds it again. */
 const FIRST = {
   model: '', prompt: '', system: '', tokens: '256', heat: '0', seed: '0', raw: false,
-  source: '', key: '', headers: '', value: '', ask: false,
+  source: '', key: '', headers: '', value: '', ask: false, seconds: '60',
 };
 
 export function Playground({ slot: view }) {
@@ -170,6 +170,7 @@ function Try({ status }) {
   const [headers, setHeaders] = useTyped('headers');
   const [value, setValue] = useTyped('value');
   const [ask, setAsk] = useTyped('ask');
+  const [seconds, setSeconds] = useTyped('seconds');
   const [tried, setTried] = useState(null);
   const { since, failure, run, cancel } = useUnderWay();
   const chosen = sources.includes(source) ? source : sources[0];
@@ -180,7 +181,7 @@ function Try({ status }) {
     if (since) return;
     setTried(null);
     run(async (aborter) => {
-      const body = { source: chosen, value, headers: headersOf(headers), ask };
+      const body = { source: chosen, value, headers: headersOf(headers), ask, seconds: Number(seconds) };
       if (key) body.key = key;
       setTried(await (await postJson('v1/playground/record', body, { signal: aborter.signal, patience: PATIENCE })).json());
     });
@@ -196,6 +197,7 @@ function Try({ status }) {
         onInput=${typed(setHeaders)} onKeyDown=${sends}></textarea></label>
       <div class="row">${asks && html`<label class="check"><input type="checkbox" checked=${ask}
           onChange=${(event) => setAsk(event.currentTarget.checked)} /> Ask models</label>`}
+        <label>Most seconds <input type="number" min="1" max="60" required value=${seconds} onInput=${typed(setSeconds)} /></label>
         <button type="submit" class="strong" disabled=${since > 0} aria-keyshortcuts="Control+Enter">Try</button>
         <button type="button" disabled=${!since} onClick=${cancel}>Cancel</button></div>
       <p class="note">Every operator runs in an instance of its own, of the revision that its slot runs now.</p>
@@ -216,11 +218,12 @@ function Tried({ tried, sinks }) {
   return html`
     ${tried.ended && html`<div class="notice warn" role="status"><p>It was ended before its end: ${visible(tried.ended)}.</p></div>`}
     ${tried.cut && html`<div class="notice warn"><p>More came of it than is shown.</p></div>`}
+    ${tried.rows_left_out > 0 && html`<div class="notice warn"><p>The first row was tried. ${count(tried.rows_left_out)} after it ${tried.rows_left_out === 1 ? 'was' : 'were'} not.</p></div>`}
     <p role="status">${written.length} to sinks, ${dead.length} dead, in ${time(tried.ms)}.</p>
     <ol class="steps">
       ${read.length > 0 && html`<li class="good"><h3>Read</h3><${Values} values=${read} /></li>`}
       ${stages.map((stage) => html`<${Stage} key=${stage.name} stage=${stage} deaths=${deaths(stage.name)} />`)}
-      ${others.map((one) => html`<li class="bad"><h3>${line(one.stage, 60)} <${Chip} tone="bad">dead letter<//></h3><p class="reason">${visible(one.reason)}</p></li>`)}
+      ${others.map((one) => html`<li class="bad"><h3>${line(one.stage, 60)} <${Chip} tone="bad">dead letter<//></h3><p class="reason">${visible(one.reason)}${beginning(one)}</p></li>`)}
     </ol>
     <h3>What sinks would have been given</h3>
     <ul class="steps">${sinks.map((name) => {
@@ -232,17 +235,23 @@ function Tried({ tried, sinks }) {
 
 function Stage({ stage, deaths }) {
   const said = [[stage.in, 'in'], [stage.dropped, 'dropped'], [stage.retried, 'retried'], [stage.dead, 'dead']].filter(([number]) => number);
-  return html`<li class=${deaths.length ? 'bad' : stage.unasked ? 'warn' : 'good'}>
+  const figures = said.map(([number, word]) => `${count(number)} ${word}`).concat(stage.unasked ? [] : [time(stage.ms)]);
+  return html`<li class=${deaths.length ? 'bad' : stage.unasked || stage.waits ? 'warn' : 'good'}>
     <h3>${line(stage.name, 60)} ${stage.operator && html`<span class="unit">${line(stage.operator.join(' '), 80)}</span>`}</h3>
-    <p class="unit">${said.map(([number, word]) => `${count(number)} ${word}`).join(', ')}${stage.unasked ? '' : `, ${time(stage.ms)}`}</p>
+    <p class="unit">${figures.join(', ')}</p>
     ${stage.unasked && html`<p>It asks a model, which was not asked: its way ends here.</p>`}
+    ${stage.waits && html`<p>When the time was over, ${visible(stage.waits)}.</p>`}
     <${Values} values=${stage.output} />
-    ${deaths.map((one) => html`<p class="reason bad-text"><${Chip} tone="bad">dead letter<//> ${visible(one.reason)}</p>`)}
+    ${deaths.map((one) => html`<p class="reason bad-text"><${Chip} tone="bad">dead letter<//> ${visible(one.reason)}${beginning(one)}</p>`)}
     ${stage.log?.length > 0 && html`<details><summary>What it said: ${count(stage.log.length)} ${stage.log.length === 1 ? 'line' : 'lines'}</summary>
       <div class="log" tabindex="0" role="log" aria-live="off" aria-label=${`What ${stage.name} said`}>${stage.log.map(([level, words]) => html`<div class=${`entry ${level}`}>
-        <span class="level">${level}</span><span class="text">${line(words, 4200)}</span></div>`)}</div></details>`}
+        <span class="level">${level}</span><span class="text">${line(words, 4200)}</span></div>`)}</div>
+      ${stage.log_left_out > 0 && html`<p class="note">${count(stage.log_left_out)} more ${stage.log_left_out === 1 ? 'line is' : 'lines are'} left out.</p>`}</details>`}
   </li>`;
 }
+
+/** What a reason ends with that is not shown to its end. */
+const beginning = (one) => (one.truncated ? ` … (its beginning, of ${bytes(one.truncated)})` : '');
 
 /** Most records that are shown of one place. */
 const SHOWN = 20;
@@ -252,7 +261,7 @@ function Values({ values }) {
     ${(one.at || one.key != null) && html`<p class="unit">${one.at && `output ${line(one.at, 60)} `}${one.key != null && `key ${line(one.key, 200)}`}</p>`}
     ${one.headers?.length > 0 && html`<p class="unit">${one.headers.map(([name, value]) => line(`${name}: ${value}`, 200)).join(' · ')}</p>`}
     ${one.value == null ? html`<p class="unit">no value</p>` : html`<${Long} label="Value" text=${one.value} />`}
-    ${one.value != null && one.length > one.value.length * 4 && html`<p class="note">Its beginning, of ${bytes(one.length)}.</p>`}
+    ${one.truncated?.map(([what, whole]) => html`<p class="note">${what === 'headers' ? `The first of ${count(whole)} headers.` : html`The beginning of ${line(what, 60)}, of ${bytes(whole)}.`}</p>`)}
   </div>`)}
   ${values.length > SHOWN && html`<p class="note">${count(values.length - SHOWN)} more like these.</p>`}`;
 }

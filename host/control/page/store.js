@@ -14,7 +14,7 @@ const SILENCE = 10_000;
 const PATIENCE = [500, 1000, 2000, 4000, 5000];
 
 export const store = {
-  /** signed-out, connecting, live, lost */
+  /** signed-out, connecting, live, lost, refused: lost, and nobody is signed in any more */
   link: 'signed-out',
   /** Why nobody is signed in, if there is something to say. */
   refused: '',
@@ -66,9 +66,8 @@ export function takeToken() {
 
 export function signIn(token) {
   sessionStorage.setItem(TOKEN, token);
-  store.refused = '';
-  store.status = null;
-  store.samples = [];
+  // What was known stays until somebody else is let in; rates of it are none of what comes.
+  Object.assign(store, { refused: '', lostWhy: '', samples: [] });
   follow();
 }
 
@@ -77,6 +76,16 @@ export function signOut(why = '') {
   current += 1;
   aborter?.abort();
   Object.assign(store, { link: 'signed-out', refused: why, status: null, samples: [], typed: {} });
+  changed();
+}
+
+/** The host lets this person in no more: what was known stays, with the time at which it was lost. */
+function refuse(why) {
+  if (!store.status) return signOut(why);
+  sessionStorage.removeItem(TOKEN);
+  current += 1;
+  aborter?.abort();
+  Object.assign(store, { link: 'refused', refused: why, lostAt: store.lostAt || Date.now() });
   changed();
 }
 
@@ -106,6 +115,7 @@ export function ask(path, { patience = LATEST, signal = null, ...options } = {})
 }
 
 async function asked(path, options) {
+  if (store.link === 'refused') throw new Error(store.refused);
   const token = sessionStorage.getItem(TOKEN) || '';
   let answer;
   try {
@@ -121,7 +131,7 @@ async function asked(path, options) {
   }
   if (answer.ok) return answer;
   if (answer.status === 401) {
-    signOut(OTHER_TOKEN);
+    refuse(OTHER_TOKEN);
     throw new Error(OTHER_TOKEN);
   }
   let words = '';
@@ -132,7 +142,7 @@ async function asked(path, options) {
     // It is not one of the host's own answers.
   }
   if (answer.status === 403) {
-    signOut(words);
+    refuse(words);
   }
   throw new Error(words || `The host answered ${answer.status}.`);
 }

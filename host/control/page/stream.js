@@ -6,35 +6,10 @@ import { bytes, count, line, percent, rate, span, time, visible } from './format
 import { Bar, Chip, Empty, Figure, Loading, Table } from './parts.js';
 import { bySecond, past, rateOf, store } from './store.js';
 
-/** Everything that a person should look at, the worst first. */
-export function troubles(status) {
-  const found = [];
-  for (const slot of status.slots) {
-    const where = `#/slots/${encodeURIComponent(slot.slot)}`;
-    if (slot.trouble) {
-      found.push(['bad', `Stage ${slot.slot} cannot answer for ${span(slot.trouble.seconds)}: ${slot.trouble.reason}`, where]);
-    }
-    if (slot.open) {
-      found.push(['bad', `A breaker is open in slot ${slot.slot}: version ${slot.open.version} is run no more: ${slot.open.reason}`, where]);
-    }
-  }
-  for (const model of status.remote || []) {
-    if (model.breaker === 'open' || model.breaker === 'half-open') {
-      found.push(['bad', `The breaker of model ${model.name} is ${model.breaker}: ${model.server} is not well for ${span(model.open_seconds || 0)}`, '#/engine']);
-    }
-  }
-  for (const model of status.models || []) {
-    if (!model.loaded && status.state === 'running') {
-      found.push(['warn', `Model ${model.name} is not loaded: its records wait`, '#/engine']);
-    }
-  }
-  for (const stage of status.stages || []) {
-    const share = fullShare(stage.name);
-    if (share >= 0.5) {
-      found.push(['warn', `Stage ${stage.name} is full ${percent(share)} of the time: what comes before it waits`, null]);
-    }
-  }
-  return found;
+/** Where something is that is wrong, if a view shows it. */
+function target({ kind, name }, status) {
+  if (kind === 'stage' && status.slots.some((slot) => slot.slot === name)) return `#/slots/${encodeURIComponent(name)}`;
+  return kind === 'stage' || kind === 'model' ? '#/engine' : null;
 }
 
 export function Stream() {
@@ -93,11 +68,11 @@ function Figures({ status }) {
 }
 
 function Troubles({ status }) {
-  const found = troubles(status);
+  const found = status.troubles || [];
   if (!found.length) return null;
   return html`<section aria-label="What is wrong"><ul class="troubles">
-    ${found.map(([tone, text, where]) => html`<li class=${`notice ${tone}`}>
-      <p>${line(text, 400)}</p>${where && html`<a href=${where}>Look</a>`}</li>`)}
+    ${found.map(({ tone, text, where }) => html`<li class=${`notice ${tone}`}>
+      <p>${line(text, 600)}</p>${target(where, status) && html`<a href=${target(where, status)}>Look</a>`}</li>`)}
   </ul></section>`;
 }
 

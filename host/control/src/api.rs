@@ -16,6 +16,7 @@ use crate::models::{ModelRefused, ModelReport, RemoteReport};
 use crate::playground::{
     Hearer, ModelAnswer, ModelQuestion, PlaygroundRefused, TriedRecord, TryRecord,
 };
+use crate::troubles::TroubleReport;
 
 /// Most bytes of a kind or unit that are shown.
 const MOST_UNIT: usize = 64;
@@ -175,6 +176,10 @@ pub struct StatusReport {
     /// What no other start of this or any other host has: with another one the counters begin anew.
     #[serde(default)]
     pub instance: String,
+    /// What is wrong now, the worst first: all that makes it not ready, and what else holds the stream up. At most
+    /// [`TROUBLES`](crate::TROUBLES).
+    #[serde(default)]
+    pub troubles: Vec<TroubleReport>,
 }
 
 /// How far the audit of a pipeline is. Who notes the head elsewhere can tell later that nothing before it was taken away.

@@ -24,6 +24,7 @@ mod metrics_token;
 mod models;
 mod playground;
 mod token;
+mod troubles;
 
 pub use api::{
     AuditReport, ComponentVersion, DeployRefused, DeployReport, DeployRequest, GatewayReport, Host,
@@ -43,6 +44,8 @@ pub use live::{
 pub use metrics_token::{MetricsTokenError, read_metrics_token};
 pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};
 pub use playground::{
-    Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, MAX_TRIED_HEADERS, ModelAnswer,
-    ModelQuestion, PlaygroundRefused, TriedDeath, TriedRecord, TriedStage, TriedValue, TryRecord,
+    Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, MAX_TRIED_HEADERS,
+    MAX_TRIED_SECONDS, ModelAnswer, ModelQuestion, PlaygroundRefused, TriedDeath, TriedRecord,
+    TriedStage, TriedValue, TryRecord,
 };
+pub use troubles::{PlaceKind, TROUBLES, Tone, TroublePlace, TroubleReport};

@@ -37,6 +37,9 @@ pub struct ModelReport {
     pub answered: u64,
     /// Requests that failed, whatever the reason.
     pub failed: u64,
+    /// Requests that whoever asked has left before their end.
+    #[serde(default)]
+    pub left: u64,
     /// Tokens of prompts.
     pub prompt_tokens: u64,
     /// Of these, tokens that were in the KV cache already.
@@ -74,6 +77,9 @@ pub struct RemoteReport {
     pub answered: u64,
     /// Requests that failed, whatever the reason.
     pub failed: u64,
+    /// Requests that whoever asked has left before their end.
+    #[serde(default)]
+    pub left: u64,
     /// Whether the server is asked.
     pub breaker: BreakerState,
     /// For how long the server has not been known to be well, whole seconds; none while it is.

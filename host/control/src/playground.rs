@@ -11,12 +11,14 @@ pub const MAX_TRIED: usize = 1 << 20;
 pub const MAX_TRIED_HEAD: usize = 64 << 10;
 /// Most headers of a record that is tried.
 pub const MAX_TRIED_HEADERS: usize = 64;
+/// Longest that a trial of a record may take, seconds.
+pub const MAX_TRIED_SECONDS: u32 = 60;
 /// Longest prompt or system message of a question, bytes.
 pub const MAX_PROMPT: usize = 64 << 10;
 /// Most tokens of an answer.
 pub const MAX_ANSWER: u32 = 2048;
 /// Most that a temperature can be.
-pub(crate) const MAX_TEMPERATURE: f32 = 2.0;
+pub(crate) const MAX_TEMPERATURE: f64 = 2.0;
 
 /// A question to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,7 +39,7 @@ pub struct ModelQuestion {
     pub max_tokens: u32,
     /// 0 takes the likeliest token each time.
     #[serde(default)]
-    pub temperature: f32,
+    pub temperature: f64,
     /// Seed of the sampling.
     #[serde(default)]
     pub seed: u64,
@@ -64,7 +66,7 @@ impl ModelQuestion {
         if !(0.0..=MAX_TEMPERATURE).contains(&self.temperature) {
             let heat = self.temperature;
             return Some(format!(
-                "temperature {heat} is not from 0 to {MAX_TEMPERATURE}"
+                "temperature {heat:?} is not from 0 to {MAX_TEMPERATURE}"
             ));
         }
         let raw = self.raw && self.system.is_some();
@@ -129,6 +131,9 @@ pub struct TryRecord {
     /// Whether models are asked. Without, what would go to a model ends before it.
     #[serde(default)]
     pub ask: bool,
+    /// How long it may take, seconds; without, as long as any may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u32>,
 }
 
 impl TryRecord {
@@ -147,6 +152,11 @@ impl TryRecord {
             .or_else(|| {
                 let many = number > MAX_TRIED_HEADERS;
                 many.then(|| format!("{number} headers are more than {MAX_TRIED_HEADERS}"))
+            })
+            .or_else(|| {
+                let seconds = self.seconds?;
+                (!(1..=MAX_TRIED_SECONDS).contains(&seconds))
+                    .then(|| format!("seconds {seconds} is not from 1 to {MAX_TRIED_SECONDS}"))
             })
     }
 }
@@ -169,6 +179,13 @@ pub struct TriedRecord {
     pub ended: Option<String>,
     /// Whether more came of it than is here.
     pub cut: bool,
+    /// Rows of CSV that were given after the first, which alone was tried.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rows_left_out: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a stage made of the record, or of what came of it before.
@@ -197,6 +214,12 @@ pub struct TriedStage {
     /// What its operator said: level and line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<(String, String)>,
+    /// Lines of it that are left out after those.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub log_left_out: u64,
+    /// For what it waited when the trial was ended by its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
 }
 
 /// A record at some place.
@@ -210,6 +233,10 @@ pub struct TriedValue {
     pub value: Option<String>,
     /// Length of the whole value, bytes.
     pub length: u64,
+    /// What of it is shown in part: of `key`, `value` and headers by name the whole length in bytes, and under `headers`
+    /// how many there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub truncated: Vec<(String, u64)>,
     /// Its headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
@@ -222,6 +249,9 @@ pub struct TriedDeath {
     pub stage: String,
     /// Why.
     pub reason: String,
+    /// Length of the whole reason in bytes, where its beginning is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<u64>,
 }
 
 /// What cannot be asked or tried.
@@ -262,7 +292,7 @@ mod tests {
         };
         assert_eq!(question.fault(), None);
         type Change = fn(&mut ModelQuestion);
-        let faults: [(Change, &str); 6] = [
+        let faults: [(Change, &str); 7] = [
             (
                 |q| q.prompt = "x".repeat(MAX_PROMPT + 1),
                 "prompt has 65537 bytes, more than 65536",
@@ -277,8 +307,12 @@ mod tests {
                 "max_tokens 2049 is not from 1 to 2048",
             ),
             (
-                |q| q.temperature = f32::NAN,
+                |q| q.temperature = f64::NAN,
                 "temperature NaN is not from 0 to 2",
+            ),
+            (
+                |q| q.temperature = 1e308,
+                "temperature 1e308 is not from 0 to 2",
             ),
             (
                 |q| (q.raw, q.system) = (true, Some(String::new())),
@@ -292,7 +326,7 @@ mod tests {
             assert!(fault.starts_with(words), "{fault}");
         }
         type Alter = fn(&mut TryRecord);
-        let faults: [(Alter, &str); 4] = [
+        let faults: [(Alter, &str); 5] = [
             (
                 |r| r.value = "x".repeat(MAX_TRIED + 1),
                 "a value of 1048577 bytes exceeds 1048576",
@@ -309,6 +343,7 @@ mod tests {
                 |r| r.headers = vec![Default::default(); 65],
                 "65 headers are more than 64",
             ),
+            (|r| r.seconds = Some(61), "seconds 61 is not from 1 to 60"),
         ];
         for (alter, words) in faults {
             let mut record = TryRecord::default();

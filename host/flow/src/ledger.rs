@@ -199,14 +199,20 @@ impl Ledger {
         self.lock().tasks.extend(tasks);
     }
 
-    /// Says that the run is over, and all it wrote is in a cut; these are written last.
-    pub(crate) fn end(&self, sinks: Vec<SinkPosition>) -> Result<(), FlowError> {
+    /// Says that the run is over, and that all it wrote to its files, which end here, is in a cut.
+    pub(crate) fn end(&self, files: Vec<SinkPosition>) -> Result<(), FlowError> {
         self.lock().ended = true;
-        self.log.commit(&Cut {
+        let ended = |file| SinkPosition {
             ended: true,
-            sinks,
-            ..Cut::default()
-        })?;
+            ..file
+        };
+        let sinks: Vec<SinkPosition> = files.into_iter().map(ended).collect();
+        if !sinks.is_empty() {
+            self.log.commit(&Cut {
+                sinks,
+                ..Cut::default()
+            })?;
+        }
         Ok(())
     }
 

@@ -12,6 +12,8 @@ pub struct WorkerHealth {
     pub uncut: Duration,
     /// Index of the first source that has not said yet which of its partitions are read here.
     pub unassigned: Option<usize>,
+    /// Index of the stage whose operator is called now.
+    pub calls: Option<usize>,
 }
 
 /// What one worker shows. It writes, others read.
@@ -26,6 +28,8 @@ pub(crate) struct Pulse {
     ended: AtomicBool,
     /// One more than the index of the source.
     unassigned: AtomicUsize,
+    /// One more than the index of the stage, if its operator is called.
+    calling: AtomicUsize,
 }
 
 impl Pulse {
@@ -37,6 +41,7 @@ impl Pulse {
             outside: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             unassigned: AtomicUsize::new(1),
+            calling: AtomicUsize::new(0),
         }
     }
 
@@ -61,9 +66,11 @@ impl Pulse {
         self.outside.store(outside, Ordering::Relaxed);
     }
 
-    /// An operator is called: however the worker got there, this is work of its own, until what is given is dropped.
-    pub(crate) fn calls(&self) -> Call<'_> {
+    /// The operator of a stage is called: however the worker got there, this is work of its own, until what is given is
+    /// dropped.
+    pub(crate) fn calls(&self, stage: usize) -> Call<'_> {
         self.round.store(self.now(), Ordering::Relaxed);
+        self.calling.store(stage + 1, Ordering::Relaxed);
         Call {
             pulse: self,
             was_outside: self.outside.swap(false, Ordering::Relaxed),
@@ -85,6 +92,7 @@ impl Pulse {
                 silent: Duration::ZERO,
                 uncut: Duration::ZERO,
                 unassigned: None,
+                calls: None,
             };
         }
         WorkerHealth {
@@ -94,6 +102,7 @@ impl Pulse {
             },
             uncut: self.since(&self.held),
             unassigned: self.unassigned.load(Ordering::Relaxed).checked_sub(1),
+            calls: self.calling.load(Ordering::Relaxed).checked_sub(1),
         }
     }
 }
@@ -106,6 +115,7 @@ pub(crate) struct Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
+        self.pulse.calling.store(0, Ordering::Relaxed);
         self.pulse.outside(self.was_outside);
     }
 }
@@ -134,11 +144,14 @@ mod tests {
         assert_eq!(pulse.health().unassigned, None);
         // What has been read is given to an operator.
         pulse.outside(true);
-        let call = pulse.calls();
+        let call = pulse.calls(2);
         std::thread::sleep(MOMENT);
-        assert!(pulse.health().silent >= MOMENT);
+        let worker = pulse.health();
+        assert!(worker.silent >= MOMENT);
+        assert_eq!(worker.calls, Some(2));
         drop(call);
-        assert_eq!(pulse.health().silent, Duration::ZERO);
+        let worker = pulse.health();
+        assert_eq!((worker.silent, worker.calls), (Duration::ZERO, None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tidegate_contract::{
     Store, TaskId, TaskImage,
 };
 use tidegate_telemetry::Meters;
+use tidegate_telemetry::events::WorkerFailed;
 
 use crate::audit::Audit;
 use crate::begin::{self, Known, Stored};
@@ -44,7 +45,8 @@ pub struct WorkerParts {
 
 /// A run that has been started.
 pub struct Run {
-    workers: Vec<JoinHandle<Result<(), FlowError>>>,
+    /// Each ends with where the files of its sinks do.
+    workers: Vec<JoinHandle<Result<Vec<SinkPosition>, FlowError>>>,
     shared: Arc<Shared>,
     controls: Controls,
     audit: Audit,
@@ -136,9 +138,10 @@ impl Run {
                 parts.committer,
                 controls,
             );
+            let meters = meters.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{number}"))
-                .spawn(move || guard(number, worker))
+                .spawn(move || guard(number, worker, &meters))
                 .map_err(|error| FlowError::Worker {
                     worker: number,
                     why: error.to_string(),
@@ -160,7 +163,7 @@ impl Run {
 
     /// Waits until every worker has ended.
     pub fn join(mut self) -> Ended {
-        let mut error = None;
+        let (mut error, mut files) = (None, Vec::new());
         for (worker, thread) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let result = thread.join().unwrap_or_else(|_| {
                 Err(FlowError::Worker {
@@ -168,12 +171,13 @@ impl Run {
                     why: "its thread panicked".to_owned(),
                 })
             });
-            if let Err(failure) = result {
-                error.get_or_insert(failure);
+            match result {
+                Ok(of_worker) => furthest(&mut files, of_worker),
+                Err(failure) => drop(error.get_or_insert(failure)),
             }
         }
         if error.is_none()
-            && let Err(failure) = self.end()
+            && let Err(failure) = self.end(files)
         {
             error = Some(failure);
         }
@@ -183,10 +187,10 @@ impl Run {
         }
     }
 
-    /// All workers have ended in order.
-    fn end(&mut self) -> Result<(), FlowError> {
-        let audit = self.audit.end()?;
-        self.shared.ledger.end(audit.into_iter().collect())?;
+    /// All workers have ended in order, and left the files of their sinks so.
+    fn end(&mut self, mut files: Vec<SinkPosition>) -> Result<(), FlowError> {
+        files.extend(self.audit.end()?);
+        self.shared.ledger.end(files)?;
         self.audit.logged();
         Ok(())
     }
@@ -290,6 +294,19 @@ impl Controls {
     }
 }
 
+/// Adds where files end. Workers append to the same ones in turns: of several ends the last one is it.
+fn furthest(files: &mut Vec<SinkPosition>, of_worker: Vec<SinkPosition>) {
+    for file in of_worker {
+        let same = |known: &&mut SinkPosition| {
+            (&known.sink, &known.identity) == (&file.sink, &file.identity)
+        };
+        match files.iter_mut().find(same) {
+            Some(known) => known.length = known.length.max(file.length),
+            None => files.push(file),
+        }
+    }
+}
+
 /// How many records of a task wait that begins here whatever others do: of files. Refuses it where it could not begin, and
 /// what the pipeline no longer has. Of a partition that comes and goes others may have done what waits.
 fn begins(
@@ -361,7 +378,7 @@ fn name_sinks(
         .chain(parts.audit.iter().filter_map(|audit| audit.position()))
         .filter(|position| recovered.sink(&position.sink) != Some(position))
         .collect();
-    if !sinks.is_empty() || recovered.ended {
+    if !sinks.is_empty() {
         log.commit(&Cut {
             sinks,
             ..Cut::default()
@@ -371,7 +388,11 @@ fn name_sinks(
 }
 
 /// Runs a worker; its failure, or its panic, ends the others too.
-fn guard(number: usize, mut worker: Worker) -> Result<(), FlowError> {
+fn guard(
+    number: usize,
+    mut worker: Worker,
+    meters: &Meters,
+) -> Result<Vec<SinkPosition>, FlowError> {
     let shared = worker.shared.clone();
     let result = catch_unwind(AssertUnwindSafe(|| worker.run())).unwrap_or_else(|panic| {
         let why = panic
@@ -391,8 +412,12 @@ fn guard(number: usize, mut worker: Worker) -> Result<(), FlowError> {
         pulse.ended();
     }
     if let Err(error) = &result {
-        tracing::error!(worker = number, %error, "worker failed");
+        WorkerFailed {
+            worker: number,
+            error,
+        }
+        .emit(meters);
         shared.failed.store(true, Ordering::Relaxed);
     }
-    result
+    result.map(|()| worker.files())
 }

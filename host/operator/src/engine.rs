@@ -17,6 +17,7 @@ use crate::budget::Budget;
 use crate::cache::{Cache, Owner};
 use crate::compiler::{CompileLimits, Compiler, Learning, Turns};
 use crate::host::Host;
+use crate::names::Names;
 use crate::shared::lock;
 use crate::ticker::Ticker;
 
@@ -108,6 +109,8 @@ pub(crate) struct Inner {
     pub(crate) guarded: bool,
     /// What all slots have together.
     pub(crate) memory: Arc<Budget>,
+    /// What all that operators measure is called.
+    pub(crate) names: Arc<Names>,
 }
 
 impl Engine {
@@ -157,6 +160,7 @@ impl Engine {
                 turns: Turns::default(),
                 guarded,
                 memory: Arc::new(Budget::of_engine(options.memory)),
+                names: Arc::default(),
             }),
         })
     }

@@ -47,6 +47,7 @@ mod limits;
 mod listener;
 mod meters;
 mod metrics;
+mod names;
 mod panics;
 mod recent;
 mod remembered;

@@ -13,6 +13,7 @@ use tidegate_record::{OutcomesView, Sample};
 use tidegate_telemetry::{is_plain, plain};
 
 use crate::limits::NAME_BYTES;
+use crate::names::{Claim, Names};
 use crate::shared::{COUNTER_NAME, COUNTERS, is_counter, lock};
 
 /// Metrics an operator may have.
@@ -79,7 +80,7 @@ impl Metric {
     }
 
     /// All names that its lines have, the one it is shown by among them.
-    fn all_shown(&self) -> Vec<String> {
+    pub(crate) fn all_shown(&self) -> Vec<String> {
         let shown = self.shown();
         let mut all = vec![shown.clone()];
         if self.kind == Kind::Histogram {
@@ -102,7 +103,7 @@ impl Metric {
     }
 
     /// A counter without labels, as operators of the contract 0.1.0 have them.
-    fn counter(name: String) -> Metric {
+    pub(crate) fn counter(name: String) -> Metric {
         Metric {
             name,
             kind: Kind::Counter,
@@ -263,6 +264,9 @@ fn check_sample(index: usize, sample: &Sample<'_>, metrics: &[Metric]) -> Result
 #[derive(Debug)]
 pub(crate) struct Metrics {
     declared: Vec<Metric>,
+    /// One for each of them; none of those whose name is another operator's.
+    claims: Vec<Option<Claim>>,
+    names: Arc<Names>,
     series: Mutex<Series>,
     refused: AtomicU64,
     since: SystemTime,
@@ -273,6 +277,8 @@ pub(crate) struct Metrics {
 struct Series {
     /// Metrics that were counted without being declared, after the declared ones.
     named: Vec<Metric>,
+    /// One for each of those.
+    claims: Vec<Claim>,
     places: Vec<BTreeMap<Vec<String>, usize>>,
     /// What was measured, at the places that the combinations have.
     values: Vec<Value>,
@@ -305,9 +311,12 @@ impl Series {
 }
 
 impl Metrics {
-    pub(crate) fn new(declared: Vec<Metric>) -> Metrics {
+    /// Of a revision that declares these, beside all that have these names.
+    pub(crate) fn new(declared: Vec<Metric>, names: &Arc<Names>) -> Metrics {
         let places = declared.iter().map(|_| BTreeMap::new()).collect();
         Metrics {
+            claims: declared.iter().map(|metric| names.claim(metric)).collect(),
+            names: Arc::clone(names),
             declared,
             series: Mutex::new(Series {
                 places,
@@ -327,6 +336,13 @@ impl Metrics {
         &self.declared
     }
 
+    /// Those of the declared ones whose name another operator has for something else: what is measured for them is left
+    /// out, and counted.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = &Metric> {
+        let metrics = self.declared.iter().zip(&self.claims);
+        metrics.filter_map(|(metric, claim)| claim.is_none().then_some(metric))
+    }
+
     /// Adds what an answered call of the contract 0.1.0 has counted. New names past the bound are left out, and those that
     /// would be shown as another is; that is counted.
     pub(crate) fn count(&self, pending: BTreeMap<String, u64>) {
@@ -338,11 +354,14 @@ impl Metrics {
                     let metric = Metric::counter(name);
                     let mut known = self.declared.iter().chain(&series.named);
                     let is_full = series.named.len() >= COUNTERS;
-                    if is_full || metric.taken(&mut known).is_some() {
+                    let fits = !is_full && metric.taken(&mut known).is_none();
+                    let claim = fits.then(|| self.names.claim(&metric)).flatten();
+                    let Some(claim) = claim else {
                         self.refused.fetch_add(1, Ordering::Relaxed);
                         continue;
-                    }
+                    };
                     series.named.push(metric);
+                    series.claims.push(claim);
                     series.places.push(BTreeMap::new());
                     series.named.len() - 1
                 }
@@ -359,20 +378,27 @@ impl Metrics {
         }
     }
 
-    /// Every metric with what was measured, by the values of its labels.
+    /// Every metric that has its name, with what was measured, by the values of its labels.
     pub(crate) fn all(&self) -> Vec<(Metric, BTreeMap<Vec<String>, Value>)> {
         let series = lock(&self.series);
-        let metrics = self.declared.iter().chain(&series.named).cloned();
+        let metrics = self.declared.iter().chain(&series.named);
+        let claims = self.claims.iter().map(Option::is_some);
+        let claims = claims.chain(series.claims.iter().map(|_| true));
         let measured = |places: &BTreeMap<Vec<String>, usize>| {
             let value = |(labels, place): (&Vec<String>, &usize)| {
                 Some((labels.clone(), series.values.get(*place)?.clone()))
             };
             places.iter().filter_map(value).collect()
         };
-        metrics.zip(series.places.iter().map(measured)).collect()
+        metrics
+            .zip(&series.places)
+            .zip(claims)
+            .filter(|(_, has_name)| *has_name)
+            .map(|((metric, places), _)| (metric.clone(), measured(places)))
+            .collect()
     }
 
-    /// Measurements that were left out, because there were too many combinations of labels.
+    /// Measurements that were left out, because there were too many combinations of labels, or for their name.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -394,7 +420,7 @@ enum Place {
     Known(usize),
     /// To one of those that the answer brings.
     New(usize),
-    /// There are too many combinations.
+    /// There are too many combinations, or its name is another's.
     Nowhere,
 }
 
@@ -428,6 +454,8 @@ impl Measured {
         let mut labels: Vec<String> = Vec::new();
         for sample in samples {
             let metric = sample.metric;
+            let claim = metrics.claims.get(usize::from(metric));
+            let has_name = claim.is_some_and(Option::is_some);
             labels.resize_with(sample.labels().len(), String::new);
             for (own, label) in labels.iter_mut().zip(sample.labels()) {
                 own.clear();
@@ -439,7 +467,7 @@ impl Measured {
             let place = match (known, of_metric.get(labels.as_slice())) {
                 (Some(place), _) => Place::Known(*place),
                 (None, Some(place)) => Place::New(*place),
-                (None, None) if measured.new.len() < room => {
+                (None, None) if has_name && measured.new.len() < room => {
                     of_metric.insert(labels.clone(), measured.new.len());
                     measured.new.push((metric, labels.clone()));
                     Place::New(measured.new.len() - 1)

@@ -110,7 +110,7 @@ impl Revision {
                 metrics: Vec::new(),
                 handles_tokens: false,
             },
-            metrics: Arc::new(Metrics::new(Vec::new())),
+            metrics: Arc::new(Metrics::new(Vec::new(), &Arc::default())),
             outputs: 0,
             batch_seed,
             seed: hash.finalize().into(),
@@ -137,7 +137,18 @@ impl Revision {
         Arc::make_mut(&mut described.version).revision = kept;
         revision.description = described;
         revision.outputs = revision.description.version.outputs.len() as u16;
-        revision.metrics = Arc::new(Metrics::new(revision.description.metrics.clone()));
+        let shared = &revision.context.shared;
+        let metrics = Metrics::new(revision.description.metrics.clone(), &shared.names);
+        for metric in metrics.left_out() {
+            tracing::warn!(
+                target: "tidegate::operator",
+                slot = shared.name,
+                "its metric \"{}\" is left out: {} is something else of another operator",
+                metric.name,
+                metric.shown(),
+            );
+        }
+        revision.metrics = Arc::new(metrics);
         Ok(revision)
     }
 

@@ -10,6 +10,7 @@ use tidegate_telemetry::plain;
 use crate::budget::Budget;
 use crate::ending::Ending;
 use crate::listener::{Level, Listener};
+use crate::names::Names;
 use crate::recent::{LogLines, Recent};
 
 /// Longest line an operator may log, in bytes; the rest is cut.
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) ending: Option<Arc<Ending>>,
     /// What all instances have together.
     pub(crate) memory: Budget,
+    /// What the metrics of all operators are called.
+    pub(crate) names: Arc<Names>,
 }
 
 #[derive(Debug, Default)]
@@ -76,7 +79,14 @@ impl Shared {
             listener: None,
             ending: None,
             memory,
+            names: Arc::default(),
         }
+    }
+
+    /// Beside all that have these names for what they measure.
+    pub(crate) fn named(mut self, names: Arc<Names>) -> Shared {
+        self.names = names;
+        self
     }
 
     /// With an end to all that its instances do.

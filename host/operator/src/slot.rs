@@ -239,6 +239,7 @@ impl ComponentSlot {
             seed: options.seed,
             shared: Arc::new(
                 Shared::within(options.name, memory)
+                    .named(Arc::clone(&engine.inner.names))
                     .heard_by(options.listener)
                     .ending(options.ending),
             ),

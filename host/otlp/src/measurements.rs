@@ -73,7 +73,7 @@ impl Measurements {
         let exposition = (self.gather)()?;
         let now = nanoseconds(SystemTime::now());
         let families = exposition.families();
-        Some(metrics::message(&self.resource, &families, now))
+        Some(metrics::message(&self.resource, families, now))
     }
 
     /// What became of so many points; none is known of those that were let go of.

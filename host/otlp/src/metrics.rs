@@ -68,7 +68,7 @@ fn one(family: &Measured, now: u64) -> Metric {
             aggregation_temporality: AggregationTemporality::Cumulative.into(),
             is_monotonic: true,
         }),
-        Kind::Gauge | Kind::Untyped => metric::Data::Gauge(Gauge {
+        Kind::Gauge => metric::Data::Gauge(Gauge {
             data_points: points().collect(),
         }),
         Kind::Histogram => metric::Data::Histogram(Histogram {

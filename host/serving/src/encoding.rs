@@ -104,6 +104,12 @@ impl Encoding {
         !self.waiting.is_empty()
     }
 
+    /// Whether some of it is of the stream, and not beside it.
+    pub(crate) fn has_work_of_the_stream(&self) -> bool {
+        let mut texts = self.waiting.iter();
+        texts.any(|text| !text.open.queue_key.is_beside())
+    }
+
     /// The earliest deadline.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         let deadlines = self.waiting.iter();

@@ -104,6 +104,13 @@ impl Core {
         }
     }
 
+    pub(crate) fn has_work_of_the_stream(&self) -> bool {
+        match self {
+            Core::Generating { generator, .. } => generator.has_work_of_the_stream(),
+            Core::Encoding { encoding, .. } => encoding.has_work_of_the_stream(),
+        }
+    }
+
     pub(crate) fn can_step(&self) -> bool {
         match self {
             Core::Generating { decoder, .. } => decoder.is_some(),

@@ -64,6 +64,11 @@ impl Rank {
 }
 
 impl QueueKey {
+    /// Whether it is beside the stream, and so behind all of it.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.class >= CLASS_BESIDE
+    }
+
     /// The place at a moment of a request that needs `work` until its end; with none, before anything was measured, the
     /// nearest deadline is the least slack.
     ///
@@ -73,7 +78,7 @@ impl QueueKey {
     /// the stream.
     pub(crate) fn rank(&self, now: Moment, aging: Duration, work: Duration) -> Rank {
         let number = self.number;
-        if self.class >= CLASS_BESIDE {
+        if self.is_beside() {
             let slack = self.slack(now, work);
             return Rank::Beside { slack, number };
         }

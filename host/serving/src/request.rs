@@ -175,20 +175,26 @@ impl Open {
         (open, submission.work)
     }
 
-    /// A step with a part of it begins. Returns how long it has waited for that, if it is the first.
+    /// A step with a part of it begins. Returns how long it has waited for that, if it is the first, and it is of a stream:
+    /// what is beside one waits on purpose, and is in none of its figures of time.
     pub(crate) fn steps_at(&mut self, now: Moment) -> Option<Duration> {
         self.permit = None;
         let first = self.first_step.is_none();
         self.first_step.get_or_insert(now);
-        first.then(|| now.saturating_sub(self.queue_key.arrived))
+        (first && !self.is_beside()).then(|| now.saturating_sub(self.queue_key.arrived))
     }
 
-    /// A token of it is there. Returns how long it took since it was submitted, if it is the first.
+    /// A token of it is there. Returns how long it took since it was submitted, if it is the first, and it is of a stream.
     pub(crate) fn token_at(&mut self, now: Moment) -> Option<Duration> {
         let first = self.first_token.is_none();
         self.first_token.get_or_insert(now);
         self.last_token = Some(now);
-        first.then(|| now.saturating_sub(self.queue_key.arrived))
+        (first && !self.is_beside()).then(|| now.saturating_sub(self.queue_key.arrived))
+    }
+
+    /// Whether it is of nobody's stream.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.queue_key.class >= CLASS_BESIDE
     }
 
     /// The device was lost in a step with it; whether it may be tried once more. Alone in the step, it may once; with

@@ -46,16 +46,16 @@ pub struct ModelStats {
     pub blocks_cached: usize,
     /// Requests that ended with an answer, in total.
     pub answered: u64,
-    /// Requests that ended with an error, in total: those of the next four together.
+    /// Requests that ended with an error, in total: those of the next three together.
     pub failed: u64,
     /// Requests whose deadline passed, in total.
     pub expired: u64,
     /// Requests that could not meet their deadline, in total.
     pub hopeless: u64,
-    /// Requests that were cancelled, in total.
-    pub cancelled: u64,
     /// Requests that ended with another error, in total.
     pub failed_otherwise: u64,
+    /// Requests that were cancelled, in total: whoever asked has gone, and no model has failed.
+    pub cancelled: u64,
     /// Requests given back because the queue was full, in total.
     pub refused: u64,
     /// Answer tokens made, in total.
@@ -102,7 +102,7 @@ pub struct ModelStats {
     pub step_per_prefill_token: Duration,
     /// Measured: what a decode row adds.
     pub step_per_decode_row: Duration,
-    /// How long requests waited for their first step.
+    /// How long requests waited for their first step; this and the next two of those of a stream alone.
     pub queue_seconds: Spread,
     /// How long it took from a request to its first token.
     pub first_token_seconds: Spread,
@@ -221,13 +221,8 @@ impl Counters {
         let time = |counter: &AtomicU64| Duration::from_nanos(total(counter));
         // A sum is made of what was read: read by itself, it could be less than a part of it, or a part could fall.
         let (prompt_rows, answer_rows) = (total(&self.prompt_rows), total(&self.answer_rows));
-        let failures = [
-            &self.expired,
-            &self.hopeless,
-            &self.cancelled,
-            &self.failed_otherwise,
-        ];
-        let [expired, hopeless, cancelled, failed_otherwise] = failures.map(total);
+        let failures = [&self.expired, &self.hopeless, &self.failed_otherwise];
+        let [expired, hopeless, failed_otherwise] = failures.map(total);
         ModelStats {
             name: name.into(),
             since: Some(self.since),
@@ -240,11 +235,11 @@ impl Counters {
             blocks_used: size(&self.blocks_used),
             blocks_cached: size(&self.blocks_cached),
             answered: total(&self.answered),
-            failed: expired + hopeless + cancelled + failed_otherwise,
+            failed: expired + hopeless + failed_otherwise,
             expired,
             hopeless,
-            cancelled,
             failed_otherwise,
+            cancelled: total(&self.cancelled),
             refused: total(&self.refused),
             tokens: total(&self.tokens),
             prompt_tokens: total(&self.prompt_tokens),

@@ -98,12 +98,16 @@ impl Worker {
         }
     }
 
+    /// The models that can make a step now: where one has work of the stream none that has but work beside it, which
+    /// has a deadline that ends it.
     fn ready(&self) -> Vec<u64> {
-        self.models
-            .iter()
-            .filter(|model| model.core.can_step() && model.core.has_work())
-            .map(|model| model.loaded.number)
-            .collect()
+        let able = |model: &&Hosted| model.core.can_step() && model.core.has_work();
+        let mut able: Vec<&Hosted> = self.models.iter().filter(able).collect();
+        let is_of_the_stream = |model: &&Hosted| model.core.has_work_of_the_stream();
+        if able.len() > 1 && able.iter().any(is_of_the_stream) {
+            able.retain(is_of_the_stream);
+        }
+        able.iter().map(|model| model.loaded.number).collect()
     }
 
     /// Takes what callers asked for; waits if there is nothing to do.

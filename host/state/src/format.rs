@@ -7,7 +7,7 @@
 //! payload = kind u8 (1 cut, 2 snapshot), cut number u64, body length u32, body, sealed
 //! body    = JSON: tasks (source, partition, identity, position, unfinished, counters, whether marks stand beside its
 //!           positions, the changelog that its state has gone to, and the names of the in-flight entries that are put
-//!           and done), sinks, slots, whether the run ended with this cut
+//!           and done), sinks (each with whether the last run that wrote it has ended), slots
 //! sealed  = for each entry that is put, in the order of the body: length u32, XChaCha20-Poly1305 (nonce 24,
 //!           ciphertext, tag 16; task and name of the entry are bound to it)
 //! ```
@@ -17,6 +17,7 @@
 //!
 //! The position of a source's partition, a slot and a counter take the place of the one before; so does a sink's, if
 //! it is in the same file. The positions in the last 1,000 files of a sink are kept, in the order in which they came.
+//! In logs from before each position said whether its run has ended, the last entry said it of all.
 //!
 //! Numbers: the first entry is cut 1 or a snapshot of any number; each after it is a cut, with the number before plus
 //! one. Anything else is damage.
@@ -46,6 +47,7 @@
 mod version1;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use tidegate_contract::{
@@ -75,14 +77,41 @@ struct Body {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tasks: Vec<TaskBody>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    sinks: Vec<SinkPosition>,
+    sinks: Vec<SinkBody>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     slots: Vec<SlotVersion>,
     /// Of a log of version 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     counters: Vec<(String, u64)>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// Of logs in which no position says it: the run ended with this entry.
+    #[serde(default, skip_serializing)]
     ended: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SinkBody {
+    #[serde(flatten)]
+    position: SinkPosition,
+    /// Not in older logs.
+    #[serde(default)]
+    ended: Option<bool>,
+}
+
+impl SinkBody {
+    fn of(positions: &[SinkPosition]) -> Vec<SinkBody> {
+        let of = |position: &SinkPosition| SinkBody {
+            position: position.clone(),
+            ended: Some(position.ended),
+        };
+        positions.iter().map(of).collect()
+    }
+
+    fn position(self) -> SinkPosition {
+        SinkPosition {
+            ended: self.ended.unwrap_or(false),
+            ..self.position
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -143,9 +172,8 @@ pub(crate) fn cut_entry(number: u64, cut: &Cut, key: &StateKey) -> Option<(Vec<u
     }
     let mut payloads = Vec::new();
     let mut body = Body {
-        sinks: cut.sinks.clone(),
+        sinks: SinkBody::of(&cut.sinks),
         slots: cut.slots.clone(),
-        ended: cut.ended,
         ..Body::default()
     };
     for (task, of_task) in &sealed.tasks {
@@ -171,10 +199,9 @@ pub(crate) fn cut_entry(number: u64, cut: &Cut, key: &StateKey) -> Option<(Vec<u
 pub(crate) fn snapshot_entry(state: &Recovered) -> Option<Vec<u8>> {
     let mut payloads = Vec::new();
     let mut body = Body {
-        sinks: state.sinks.clone(),
+        sinks: SinkBody::of(&state.sinks),
         slots: state.slots.clone(),
         counters: state.counters.clone(),
-        ended: state.ended,
         ..Body::default()
     };
     for (task, of_task) in &state.tasks {
@@ -235,7 +262,7 @@ pub(crate) struct Read {
     pub state: Recovered,
     /// How many bytes of it are good: what follows is a torn write.
     pub good: usize,
-    /// Whether these bytes are of an older version.
+    /// Whether these bytes are of an older version, or say less than is written now.
     pub old: bool,
 }
 
@@ -282,15 +309,26 @@ pub(crate) fn read_told(bytes: &[u8], told: &dyn Fn(u64, u64)) -> Result<Read, D
         return Err(Damage::at(4, "written by another version of Tidegate"));
     }
     read.good = HEADER;
+    // What the last entry says of all positions, where they do not say it themselves.
+    let mut all_ended = None;
     while read.good < bytes.len() {
         let at = read.good;
         let Some(end) = whole_entry(bytes, at)? else {
             break;
         };
         let parts = parts(&bytes[at + ENTRY_HEADER..end], at, read.state.cut)?;
-        apply(&parts, at, &mut read.state)?;
+        let body: Body = serde_json::from_slice(parts.body).map_err(|_| invalid_body(at))?;
+        let is_older = body.sinks.iter().any(|sink| sink.ended.is_none());
+        if is_older || all_ended.is_some() {
+            all_ended = Some(body.ended);
+        }
+        apply(&parts, body, at, &mut read.state)?;
         read.good = end;
         told(end as u64, bytes.len() as u64);
+    }
+    if let Some(ended) = all_ended {
+        say_ended(&mut read.state.sinks, ended);
+        read.old = true;
     }
     Ok(read)
 }
@@ -363,12 +401,10 @@ fn invalid_body(at: usize) -> Damage {
     Damage::at(at, "body of the entry is not valid")
 }
 
-fn apply(parts: &Parts<'_>, at: usize, state: &mut Recovered) -> Result<(), Damage> {
-    let body: Body = serde_json::from_slice(parts.body).map_err(|_| invalid_body(at))?;
+fn apply(parts: &Parts<'_>, body: Body, at: usize, state: &mut Recovered) -> Result<(), Damage> {
     let mut cut = Cut {
-        sinks: body.sinks,
+        sinks: body.sinks.into_iter().map(SinkBody::position).collect(),
         slots: body.slots,
-        ended: body.ended,
         ..Cut::default()
     };
     let mut payloads = parts.sealed;
@@ -429,7 +465,6 @@ fn check_order(kind: u8, number: u64, at: usize, last: u64) -> Result<(), Damage
 /// Adds a cut, whose payloads are encrypted, to the state.
 pub(crate) fn add(state: &mut Recovered, number: u64, cut: Cut) {
     state.cut = number;
-    state.ended = cut.ended;
     for (task, of_task) in cut.tasks {
         let known = state.tasks.entry(task).or_default();
         (known.identity, known.counters) = (of_task.identity, of_task.counters);
@@ -472,6 +507,15 @@ fn move_on(sinks: &mut Vec<SinkPosition>, new: SinkPosition) {
         sinks.remove(oldest);
     }
     sinks.push(new);
+}
+
+/// Says of each position what a log from before they said it themselves had of all: whether the last run ended. A file that
+/// a sink had left for another was left as a run that ended had it.
+fn say_ended(sinks: &mut [SinkPosition], ended: bool) {
+    let mut later = BTreeSet::new();
+    for known in sinks.iter_mut().rev() {
+        known.ended = !later.insert(known.sink.clone()) || ended;
+    }
 }
 
 fn upsert<T>(items: &mut Vec<T>, new: T, same: impl Fn(&T, &T) -> bool) {

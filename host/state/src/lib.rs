@@ -34,7 +34,9 @@ pub use cipher::StateKey;
 pub use committer::{Cuts, LogCommitter};
 pub use directory::{StateDirectory, TakenLog};
 pub use disk::{Disk, PrivateDisk};
-pub use ingest::{FileIngestLog, IngestLimits, UnreadLog};
+pub use ingest::{
+    FileIngestLog, IngestLimits, OpenedKeys, Passed, PassedKeys, PassingLog, TimeOf, UnreadLog,
+};
 pub use keyed::{FileKeyedLog, OpenedKeyedLog};
 pub use log::FileCommitLog;
 pub use memory_disk::{Crash, Fault, Lasting, MemoryDisk};

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "ingest/passing.rs"]
+mod passing;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -24,6 +27,7 @@ fn limits() -> IngestLimits {
         segment: 1 << 10,
         keys: 1000,
         patience: Duration::from_secs(20),
+        forgets: false,
     }
 }
 

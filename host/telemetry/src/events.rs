@@ -229,6 +229,31 @@ impl RecordUnanswered<'_> {
     }
 }
 
+/// A record has to come to its stage again.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordPutOff<'a> {
+    /// The stage.
+    pub stage: usize,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl RecordPutOff<'_> {
+    /// Logs; [`BatchProcessed`] and [`ModelFailed`] have counted it.
+    pub fn emit(self, meters: &Meters) {
+        let stage = stage(meters, self.stage, |stage| {
+            if meters.is_beside() {
+                stage.puts_off(&plain(self.reason, REASON_BYTES));
+            }
+        });
+        debug!(
+            stage,
+            reason = &*plain(self.reason, REASON_BYTES),
+            "a record comes again"
+        );
+    }
+}
+
 /// An instance was lost to a trap, a deadline or a bad answer.
 #[derive(Clone, Copy, Debug)]
 pub struct InstanceLost<'a> {
@@ -312,7 +337,11 @@ impl StageAvailable {
     pub fn emit(self, meters: &Meters) {
         let of = meters.stages().get(self.stage);
         if let Some((stage, time)) = of.and_then(|of| Some((of.name.as_str(), of.answers()?))) {
-            info!(stage, seconds = time.as_secs_f64(), "stage answers again");
+            let seconds = time.as_secs_f64();
+            match meters.logs(1) {
+                true => info!(stage, seconds, "stage answers again"),
+                false => debug!(stage, seconds, "stage answers again"),
+            }
         }
     }
 }
@@ -407,6 +436,9 @@ impl ModelFailed<'_> {
         let stage = stage(meters, self.stage, |stage| {
             stage.batches.add(1);
             stage.records_retried.add(u64::from(self.again));
+            if self.again && meters.is_beside() {
+                stage.puts_off(&plain(self.reason, REASON_BYTES));
+            }
         });
         debug!(
             stage,
@@ -463,7 +495,30 @@ impl CutAborted<'_> {
     pub fn emit(self, meters: &Meters) {
         meters.cuts_aborted.add(1);
         let reason = &*plain(self.reason, REASON_BYTES);
-        warn!(worker = self.worker, "a cut was taken back: {reason}");
+        match meters.logs(1) {
+            true => warn!(worker = self.worker, "a cut was taken back: {reason}"),
+            false => debug!(worker = self.worker, "a cut was taken back: {reason}"),
+        }
+    }
+}
+
+/// A worker has ended before its time, and its run with it.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerFailed<'a> {
+    /// The worker.
+    pub worker: usize,
+    /// Why.
+    pub error: &'a (dyn std::error::Error + 'static),
+}
+
+impl WorkerFailed<'_> {
+    /// Logs. Beside the stream whoever tries something is told, and nobody else has to know.
+    pub fn emit(self, meters: &Meters) {
+        let (worker, error) = (self.worker, display(self.error));
+        match meters.logs(1) {
+            true => error!(worker, error, "worker failed"),
+            false => debug!(worker, error, "worker failed"),
+        }
     }
 }
 

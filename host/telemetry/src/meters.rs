@@ -67,6 +67,7 @@ pub struct StageMeters {
     /// How long calls of its operator took, each with a batch; or requests to its model.
     pub time: Histogram,
     unavailable: Mutex<Option<Unavailable>>,
+    put_off: Mutex<Option<String>>,
 }
 
 /// A stage that cannot answer in some tasks: no instance of its operator can be started there.
@@ -98,12 +99,27 @@ impl StageMeters {
             full: Stretch::default(),
             time: Histogram::new(STAGE_SECONDS),
             unavailable: Mutex::default(),
+            put_off: Mutex::default(),
         }
     }
 
     /// What keeps the stage from answering, if something does.
     pub fn unavailable(&self) -> Option<Unavailable> {
         self.lock().clone()
+    }
+
+    /// Why one of its records last had to come again. Beside the stream alone: there somebody waits for just that record.
+    pub fn put_off(&self) -> Option<String> {
+        self.put_off_lock().clone()
+    }
+
+    pub(crate) fn puts_off(&self, reason: &str) {
+        *self.put_off_lock() = Some(reason.to_owned());
+    }
+
+    fn put_off_lock(&self) -> MutexGuard<'_, Option<String>> {
+        // Each change is whole before anything can panic.
+        self.put_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A task's start has failed, for the first time or again. Returns whether the stage could answer everywhere before.
@@ -253,6 +269,11 @@ impl Meters {
     pub(crate) fn logs(&self, number: u64) -> bool {
         let power = |digits| 10u64.pow(digits) == number;
         !self.beside && (number <= 10 || number.checked_ilog10().is_some_and(power))
+    }
+
+    /// Whether this is of what runs beside the stream.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.beside
     }
 
     /// What went from whom to whom.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tidegate_contract::{
     Assignment, AuditLog, CommitError, CommitLog, CommitPoint, Committer, Cut, DeadLetter,
-    FileLayer, Keeper, Model, Parameters, Participants, PromptTemplate, Settled, Sink, SinkError,
-    SinkPosition, TaskId, TaskImage,
+    FileLayer, HostHeaders, Keeper, Model, Parameters, Participants, PromptTemplate, Settled, Sink,
+    SinkError, SinkPosition, TaskId, TaskImage,
 };
 use tidegate_flow::{
     AnswerInto, Ask, Called, Ended, Heard, Makers, ModelStage, OperatorStage, Order, Outdated,
@@ -27,7 +27,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Nowhere;
 
 impl Sink for Nowhere {
-    fn write(&mut self, _: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, _: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         Ok(())
     }
     fn write_dead(&mut self, _: &DeadLetter<'_>) -> Result<(), SinkError> {

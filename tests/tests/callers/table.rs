@@ -5,8 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    Answer, Assigned, Became, CallerId, Callers, DeadLetter, Lane, Listener, ModelError, Partition,
-    Piece, Sink, SinkError, SinkPosition, Source, SourceError, SourceEvent, Tally, Terms,
+    Answer, Assigned, Became, CallerId, Callers, DeadLetter, HostHeaders, Lane, Listener,
+    ModelError, Partition, Piece, Sink, SinkError, SinkPosition, Source, SourceError, SourceEvent,
+    Tally, Terms,
 };
 use tidegate_record::{BatchBuilder, NewRecord, PublicRecord, RecordId};
 
@@ -468,7 +469,7 @@ impl Source for Incoming {
 pub(crate) struct Answers(pub(crate) Table);
 
 impl Sink for Answers {
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, record: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         let value = record.value().unwrap_or_default().to_vec();
         if value.ends_with(b"unwritable") {
             let mut inner = self.0.lock();

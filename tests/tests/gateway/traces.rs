@@ -64,13 +64,16 @@ fn ask(served: &Served, model: &str, stream: bool, headers: &[(&str, &str)]) -> 
     served.send("POST", "/v1/chat/completions", &headers, &asked.to_string())
 }
 
-/// What the collector has, as soon as these spans are there.
-fn told(collector: &Collector, names: &[&str]) -> Vec<Span> {
+/// What the collector has, as soon as these spans are there: two of one name and different kinds may come apart.
+fn told(collector: &Collector, awaited: &[(SpanKind, &str)]) -> Vec<Span> {
     until("all spans are told", PATIENCE, || {
         let spans = collector.spans();
-        names
-            .iter()
-            .all(|name| spans.iter().any(|span| span.name == *name))
+        awaited.iter().all(|(kind, name)| {
+            let kind = i32::from(*kind);
+            spans
+                .iter()
+                .any(|span| span.kind == kind && span.name == *name)
+        })
     });
     collector.spans()
 }
@@ -88,20 +91,16 @@ fn a_request_is_one_trace_from_its_client_over_operator_and_model_to_its_answer(
     assert_eq!(got.status, 200, "{got:?}");
     // One that nobody has sampled is not recorded.
     assert_eq!(ask(&served, "support", false, &[]).status, 200);
-    let names = [
-        "chat support",
-        "process redact",
-        "queue",
-        "prefill",
-        "answer reply",
-        "cut",
+    let awaited = [
+        (SpanKind::Server, "chat support"),
+        (SpanKind::Internal, "chat support"),
+        (SpanKind::Internal, "process redact"),
+        (SpanKind::Internal, "queue"),
+        (SpanKind::Internal, "prefill"),
+        (SpanKind::Internal, "answer reply"),
+        (SpanKind::Internal, "cut"),
     ];
-    told(&collector, &names);
-    until("the request has ended", PATIENCE, || {
-        let server = i32::from(SpanKind::Server);
-        collector.spans().iter().any(|span| span.kind == server)
-    });
-    let spans = collector.spans();
+    let spans = told(&collector, &awaited);
     let request = one(&spans, SpanKind::Server, "chat support");
     assert_eq!(hex(&request.parent_span_id), "00f067aa0ba902b7");
     assert_eq!(request.trace_state, "rojo=1");
@@ -185,12 +184,11 @@ fn another_server_goes_on_with_the_trace_of_whoever_asked() {
     let served = Served::start(&pipeline(&collector, &model, "big"));
     let got = ask(&served, "big", false, &[("traceparent", CLIENT)]);
     assert_eq!(got.status, 200, "{got:?}");
-    told(&collector, &["chat big", "answer reply"]);
-    let client = i32::from(SpanKind::Client);
-    until("the request to the server is told", PATIENCE, || {
-        collector.spans().iter().any(|span| span.kind == client)
-    });
-    let spans = collector.spans();
+    let awaited = [
+        (SpanKind::Client, "chat big"),
+        (SpanKind::Internal, "answer reply"),
+    ];
+    let spans = told(&collector, &awaited);
     let asks = one(&spans, SpanKind::Client, "chat big");
     let (trace, span) = (hex(&asks.trace_id), hex(&asks.span_id));
     let head = server.head(0).to_ascii_lowercase();
@@ -230,6 +228,7 @@ fn another_server_goes_on_with_the_trace_of_whoever_asked() {
         200
     );
     until("the last request is told", PATIENCE, || {
+        let client = i32::from(SpanKind::Client);
         let spans = collector.spans();
         spans.iter().filter(|span| span.kind == client).count() == 2
     });

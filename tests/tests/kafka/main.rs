@@ -27,7 +27,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use serde_json::Value;
 use tidegate_connect::kafka::{KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions};
-use tidegate_contract::{Sink, Source, SourceEvent};
+use tidegate_contract::{HostHeaders, Sink, Source, SourceEvent};
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 use tidegate_tests::{Workspace, root, until};
 
@@ -111,7 +111,7 @@ pub(crate) fn produce_to(brokers: &str, topic: &str, records: &[(String, String)
     let mut sink = KafkaSink::open(KafkaSinkOptions::new(brokers, topic, "support-bot")).unwrap();
     sink.recover(&[]).unwrap();
     for record in builder.finish(0).view().records() {
-        sink.write(record.public()).unwrap();
+        sink.write(record.public(), HostHeaders::default()).unwrap();
     }
     sink.flush().unwrap();
 }

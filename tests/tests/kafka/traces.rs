@@ -252,34 +252,84 @@ fn a_record_that_is_read_again_after_a_kill_keeps_its_producers_trace() {
 }
 
 #[test]
-fn what_the_first_process_leaves_out_the_second_does_not_begin() {
-    let between = topic("left-out");
-    let kafka = |more: &str| {
+fn a_record_that_is_not_traced_costs_its_topic_nothing_and_what_came_unrecorded_stays_so() {
+    let (input, between) = (topic("left-out"), topic("left-out-between"));
+    let kafka = |topic: &str, more: &str| {
         format!(
-            "type = \"kafka\"\nbrokers = [\"{}\"]\ntopic = \"{between}\"\n{more}",
+            "type = \"kafka\"\nbrokers = [\"{}\"]\ntopic = \"{topic}\"\n{more}",
             broker()
         )
     };
+    // The first comes without a trace, the second with one that its producer does not record.
+    let (trace, span) = given(0);
+    let unrecorded = format!("00-{trace}-{span}-00");
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", broker())
+        .create()
+        .unwrap();
+    for headers in [None, Some(&unrecorded)] {
+        let mut record: BaseRecord<'_, str, str> = BaseRecord::to(&input)
+            .partition(0)
+            .payload("{\"text\":\"a\"}");
+        if let Some(value) = headers {
+            let key = "traceparent";
+            let value = Some(value);
+            record = record.headers(OwnedHeaders::new().insert(Header { key, value }));
+        }
+        producer.send(record).map_err(|(error, _)| error).unwrap();
+    }
+    producer.flush(Duration::from_secs(60)).unwrap();
     let collector = Collector::start(Does::Take);
-    let file = "type = \"file\"\npaths = [\"in.jsonl\"]";
-    let first = Workspace::new(&pipeline(
-        ("leaves-out", "0.0"),
-        &collector,
-        file,
-        &kafka(""),
-    ));
-    first.write("in.jsonl", "{\"text\":\"a\"}\n".repeat(RECORDS));
-    first.run_pipeline();
-    let source = kafka(&format!("group = \"{between}-group\""));
-    let file = "type = \"file\"\npath = \"out.jsonl\"";
-    let second = Workspace::new(&pipeline(("left-out", "1.0"), &collector, &source, file));
-    let run = second.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
-    assert!(
-        run.status.success(),
-        "{}",
-        String::from_utf8_lossy(&run.stderr)
-    );
-    assert_eq!(second.json_lines("out.jsonl").len(), RECORDS);
+    let run = |name: (&str, &str), source: &str, sink: &str| {
+        let workspace = Workspace::new(&pipeline(name, &collector, source, sink));
+        let run = workspace.run(&["run", "--quiet", "--until", "now", "pipeline.toml"]);
+        assert!(
+            run.status.success(),
+            "{}",
+            String::from_utf8_lossy(&run.stderr)
+        );
+        workspace
+    };
+    let group = |topic: &str| kafka(topic, &format!("group = \"{topic}-group\""));
+    run(("leaves-out", "0.0"), &group(&input), &kafka(&between, ""));
     let spans = collector.spans();
     assert!(spans.is_empty(), "{spans:#?}");
+    let mut options = KafkaSourceOptions::new(0, broker(), &between, format!("{between}-reader"));
+    options.until_end = true;
+    let mut reader = KafkaSource::open(options).unwrap();
+    let (mut told, mut ended) = (Vec::new(), false);
+    until("the output is read", Duration::from_secs(120), || {
+        match reader
+            .poll(100, 1 << 20, Duration::from_millis(100))
+            .unwrap()
+        {
+            SourceEvent::Records { batch, .. } => {
+                for record in batch.view().records() {
+                    let headers = record.headers().map(|header| {
+                        let value = String::from_utf8_lossy(header.value.unwrap());
+                        (header.name.to_owned(), value.into_owned())
+                    });
+                    told.push(headers.collect::<Vec<_>>());
+                }
+            }
+            SourceEvent::End(_) => ended = true,
+            _ => {}
+        }
+        ended
+    });
+    told.sort();
+    assert_eq!(
+        told,
+        [vec![], vec![("traceparent".to_owned(), unrecorded.clone())]]
+    );
+    // Whoever reads on begins a trace of the one, and none of the other.
+    let file = "type = \"file\"\npath = \"out.jsonl\"";
+    let second = run(("reads-on", "1.0"), &group(&between), file);
+    assert_eq!(second.json_lines("out.jsonl").len(), 2);
+    let spans = collector.spans();
+    let receive = format!("receive {between}");
+    let begun: Vec<_> = of(&spans, SpanKind::Consumer, &receive).collect();
+    assert_eq!(begun.len(), 1, "{spans:#?}");
+    assert!(begun[0].parent_span_id.is_empty());
+    assert!(spans.iter().all(|span| hex(&span.trace_id) != trace));
 }

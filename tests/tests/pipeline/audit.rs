@@ -370,3 +370,76 @@ fn lines_that_no_run_can_have_left_are_no_proof() {
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(why.contains(before), "{why}");
 }
+
+#[test]
+fn a_run_without_the_audit_says_nothing_of_what_a_crash_left_of_it() {
+    for away in [false, true] {
+        let workspace = workspace();
+        let mut running = workspace.start(&["run", "--until", "forever", "pipeline.toml"]);
+        until("some lines", PATIENCE, || {
+            workspace.path("audit/audit.jsonl").exists()
+                && workspace.path("state/key").exists()
+                && verified(&workspace, &[])["entries"].as_u64() > Some(0)
+        });
+        running.kill();
+        // As a disk that is full leaves it: a line that was begun, and what the commit log does not have.
+        let newest = (2..)
+            .map(|number| format!("audit/audit.jsonl.{number}"))
+            .take_while(|file| workspace.path(file).exists())
+            .last()
+            .unwrap_or_else(|| "audit/audit.jsonl".to_owned());
+        let mut bytes = workspace.read(&newest);
+        if bytes.last() == Some(&b'\n') {
+            let before = verified(&workspace, &[]);
+            let number = before["lines"].as_u64().unwrap() + 1;
+            bytes.extend(format!("{{\"number\":{number},\"before\":\"").into_bytes());
+            workspace.write(&newest, bytes);
+        }
+        let whole = String::from_utf8(workspace.read("pipeline.toml")).unwrap();
+        let (without, _) = whole.split_once("[audit]").unwrap();
+        workspace.write("pipeline.toml", without);
+        if away {
+            std::fs::rename(workspace.path("audit"), workspace.path("elsewhere")).unwrap();
+        }
+        workspace.run_pipeline();
+        if away {
+            std::fs::rename(workspace.path("elsewhere"), workspace.path("audit")).unwrap();
+        }
+        let left = verified(&workspace, &[]);
+        assert!(left["committed"].as_u64() > Some(0), "{left}");
+        assert_eq!(left["open"]["bytes"].as_u64() > Some(0), away, "{left}");
+        workspace.write("pipeline.toml", &whole);
+        workspace.run_pipeline();
+        let lives = marks(&workspace, &["begin", "end", "gap"]);
+        let named: Vec<&str> = lives
+            .iter()
+            .map(|mark| mark["mark"].as_str().unwrap())
+            .collect();
+        assert_eq!(named, ["begin", "gap", "begin", "end"]);
+        let goes_on = verified(&workspace, &[]);
+        assert_eq!(goes_on["open"], serde_json::json!({"lines": 0, "bytes": 0}));
+    }
+}
+
+#[test]
+fn verify_says_whether_it_held_the_end_against_a_commit_log() {
+    let workspace = workspace();
+    workspace.run_pipeline();
+    let lines = verified(&workspace, &[]);
+    assert_eq!(lines["committed"], lines["lines"]);
+    // Who has the key alone cannot say that nothing is missing at the end.
+    std::fs::create_dir(workspace.path("auditor")).unwrap();
+    workspace.write("auditor/key", workspace.read("state/key"));
+    let verify = ["audit", "verify", "audit/audit.jsonl", "--state", "auditor"];
+    let text = said(&workspace.run(&verify));
+    let expected = "its end was held against no commit log";
+    assert!(text.contains(expected), "{text}");
+    let json = said(&workspace.run(&[&verify[..], &["--json"]].concat()));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["committed"], &json["signed"]),
+        (&Value::Null, &true.into())
+    );
+    let both = said(&workspace.run(&[&verify[..], &["--state", "state"]].concat()));
+    assert!(!both.contains(expected), "{both}");
+}

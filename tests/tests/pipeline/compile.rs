@@ -297,15 +297,26 @@ fn an_instance_for_which_there_is_no_memory_is_not_started() {
 
 #[test]
 fn operators_that_may_take_more_than_there_is_are_warned_of() {
-    let workspace = pipeline("memory = \"100MiB\"");
+    let workspace = pipeline("memory = \"150MiB\"");
     for file in ["in-1.txt", "in-2.txt"] {
         workspace.write(file, "one\n");
     }
     let one = workspace.run(&["check", "pipeline.toml"]);
     assert!(!text(&one).contains("operators.memory"), "{}", text(&one));
+    let small = workspace.read("pipeline.toml");
+    let small = String::from_utf8(small)
+        .unwrap()
+        .replace("150MiB", "100MiB");
+    workspace.pipeline(&small);
+    // One task, and a record that is tried in the playground.
+    let tried = workspace.run(&["check", "pipeline.toml"]);
+    let said = "operators of 1 tasks and of one record that is tried may need 128 MiB";
+    assert!(text(&tried).contains(said), "{}", text(&tried));
     let pipeline = String::from_utf8(workspace.read("pipeline.toml")).unwrap();
+    let pipeline = pipeline.replace("100MiB", "150MiB");
     workspace.pipeline(&pipeline.replace("\"in.txt\"", "\"in-*.txt\""));
     let two = workspace.run(&["check", "pipeline.toml"]);
-    let said = "warning: operators of 2 tasks may need 128 MiB within limits.memory, and operators.memory is 100 MiB";
+    let said = "warning: operators of 2 tasks and of one record that is tried may need 192 MiB within limits.memory, and \
+                operators.memory is 150 MiB";
     assert!(text(&two).contains(said), "{}", text(&two));
 }

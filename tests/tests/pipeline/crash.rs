@@ -197,13 +197,12 @@ impl Setting {
                 content: 1 << 10,
                 decided_elsewhere: false,
             };
-            let before = (&recovered.sinks[..], recovered.ended);
             AuditFile::recover(
                 Path::new(AUDIT),
                 layer.clone(),
                 Arc::new(key),
                 limits,
-                before,
+                &recovered.sinks,
             )
         };
         let audit = self.audit.then(audit).transpose();

@@ -8,11 +8,12 @@ use serde_json::Value;
 use tidegate_tests::{Random, Running, Workspace, full, until};
 
 const PATIENCE: Duration = Duration::from_secs(120);
-const GRUMBLES: &str =
+pub(crate) const GRUMBLES: &str =
     r#"config = { paths = ["text"], words = ["grumble"], action = "dead-letter" }"#;
-const NONE: &str = r#"config = { paths = ["text"], words = ["nothing"], action = "dead-letter" }"#;
+pub(crate) const NONE: &str =
+    r#"config = { paths = ["text"], words = ["nothing"], action = "dead-letter" }"#;
 
-fn pipeline(config: &str) -> String {
+pub(crate) fn pipeline(config: &str) -> String {
     format!(
         r#"
 [pipeline]
@@ -37,7 +38,7 @@ envelope = true
 }
 
 /// Of ten records one is no JSON, and three die at the stage.
-fn input(records: u64) -> String {
+pub(crate) fn input(records: u64) -> String {
     let mut text = String::new();
     for n in 0..records {
         match n % 10 {

@@ -22,6 +22,7 @@ mod inputs;
 mod json_lines;
 mod kill;
 mod letters;
+mod letters_marked;
 mod malformed;
 mod minilm;
 mod model_commands;

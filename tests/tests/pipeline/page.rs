@@ -3,6 +3,7 @@
 mod browser;
 mod keys;
 mod playground;
+mod trials;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -265,7 +266,7 @@ fn a_swap_an_open_breaker_a_lost_connection_and_a_restart_are_seen() {
     browser.sees("fell back");
     browser.look("breaker");
     browser.press(&["1"]);
-    browser.sees("A breaker is open in slot guest");
+    browser.sees("breaker is open in slot guest");
     browser.look("breaker-stream");
     until("the open breaker is said", PATIENCE, || {
         let said = browser.run("document.querySelector('p.hidden[role=status]').textContent");
@@ -275,7 +276,7 @@ fn a_swap_an_open_breaker_a_lost_connection_and_a_restart_are_seen() {
     assert!(mended.status.success(), "{mended:?}");
     until("the breaker is open no more", PATIENCE, || {
         let shown = browser.run("document.body.innerText");
-        !shown.as_str().unwrap().contains("A breaker is open")
+        !shown.as_str().unwrap().contains("breaker is open in slot")
     });
 
     // A tab that nobody sees lets go of its stream, and takes it up again when somebody looks.
@@ -317,10 +318,29 @@ fn a_swap_an_open_breaker_a_lost_connection_and_a_restart_are_seen() {
     paged.running = paged.workspace.start(&FOLLOW);
     // No token outlives its host: a page never goes on with figures that count anew.
     browser.sees("has a new one after each start: ask for the link again");
+    // What was known stays, with its time, also where somebody signs in with what is no token.
+    let known = |browser: &mut Browser| {
+        browser.sees("What is shown is of");
+        let shown = browser.run("document.querySelector('main').innerText");
+        assert!(shown.as_str().unwrap().contains("guest"), "{shown}");
+    };
+    known(&mut browser);
     browser.look("restarted");
+    browser.click("form.again input", "");
+    browser.write("not the token");
+    browser.press(&["Enter"]);
+    browser.sees("does not know this token");
+    known(&mut browser);
     let link = paged.link();
     assert!(link.contains(&format!(":{}/", paged.port)), "{link}");
-    browser.open(&link);
+    let (_, token) = link.split_once("#token=").unwrap();
+    browser.click("form.again input", "");
+    browser.run("document.querySelector('form.again input').select()");
+    browser.write(token);
+    browser.press(&["Enter"]);
+    until("it is live with the new token", PATIENCE, || {
+        browser.run("document.querySelector('.link')?.innerText") == "live"
+    });
     browser.sees("running");
     browser.sees("guest");
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    CommitLog, CommitPoint, DeadLetter, FileLayer, RefusedRecord, Sink, SinkError, SinkPosition,
+    CommitLog, CommitPoint, DeadLetter, FileLayer, HostHeaders, RefusedRecord, Sink, SinkError,
+    SinkPosition,
 };
 use tidegate_flow::{Positions, Run, Source, Target, Topology, WorkerParts};
 use tidegate_record::PublicRecord;
@@ -27,7 +28,7 @@ impl Sink for Picky {
     fn settles_late(&self) -> bool {
         true
     }
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, record: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         self.pending += 1;
         self.written += 1;
         if self.written.is_multiple_of(10) {

@@ -297,7 +297,7 @@ fn a_deployed_revision_that_fails_after_a_restart_falls_back_to_that_of_the_file
     assert_eq!(open["revision"], report["new"]["revision"]);
     assert_eq!(open["reason"], revisions[0]["tripped"]);
     let shown = workspace.run(&["status", "--pipeline", "pipeline.toml"]);
-    assert!(String::from_utf8_lossy(&shown.stdout).contains("breaker open"));
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("a breaker is open in slot guest"));
     let mended = deploy(&workspace, "{\"mode\": \"pass\", \"turns\": 1}");
     assert!(mended.status.success());
     assert!(slot().get("open").is_none(), "{}", slot());

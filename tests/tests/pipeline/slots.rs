@@ -294,7 +294,8 @@ fn a_deployment_that_is_done_is_in_the_log_whether_a_record_has_come_or_not() {
 }
 
 fn run_has_ended(setting: &Setting) -> bool {
-    setting.log(&setting.disk.restart(0)).1.ended
+    let (_, recovered) = setting.log(&setting.disk.restart(0));
+    recovered.sinks.iter().all(|file| file.ended)
 }
 
 #[test]

@@ -72,12 +72,13 @@ impl Terminal {
     }
 
     /// It ends well, and the terminal is as it was, whatever names the host had told.
-    fn ends(mut self) {
+    fn ends(mut self) -> String {
         let end = self.ask(&json!({"do": "ends"}));
         assert_eq!(
             end,
             json!({"status": 0, "is_given_back": true, "unknown": [], "words": end["words"]})
         );
+        end["words"].as_str().unwrap().to_owned()
     }
 }
 
@@ -149,7 +150,7 @@ fn a_person_sees_the_pipeline_presses_keys_and_has_the_terminal_back() {
     terminal.sees("5 Ends");
     terminal.press("q");
     terminal.ends();
-    for how in ["TERM", "INT"] {
+    for how in ["TERM", "INT", "HUP", "QUIT"] {
         let mut terminal = Terminal::of(&workspace, (24, 80));
         terminal.sees("seen  running");
         terminal.signal(how);
@@ -180,6 +181,23 @@ fn a_host_that_is_killed_is_said_to_be_lost_until_it_runs_again() {
     terminal.sees("seen  running");
     terminal.press("q");
     terminal.ends();
+}
+
+#[test]
+fn a_host_that_hangs_holds_no_key_and_its_figures_are_said_to_be_old() {
+    let (workspace, running) = running();
+    let mut terminal = Terminal::of(&workspace, (24, 80));
+    terminal.sees("seen  running");
+    running.signal("STOP");
+    terminal.sees("what is shown is old");
+    terminal.press("q");
+    terminal.ends();
+    // It has never answered: keys do what they do, and none is shown.
+    let mut terminal = Terminal::of(&workspace, (24, 80));
+    terminal.sees("nothing is known yet: no answer for");
+    terminal.press("xyq");
+    assert!(!terminal.ends().contains('x'));
+    running.signal("CONT");
 }
 
 #[test]

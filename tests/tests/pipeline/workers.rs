@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    CommitLog, CommitPoint, DeadLetter, FileLayer, Sink, SinkError, SinkPosition,
+    CommitLog, CommitPoint, DeadLetter, FileLayer, HostHeaders, Sink, SinkError, SinkPosition,
 };
 use tidegate_flow::{Ended, Positions, Run, Source, Target, Topology, WorkerParts};
 use tidegate_record::PublicRecord;
@@ -24,7 +24,7 @@ struct Full {
 }
 
 impl Sink for Full {
-    fn write(&mut self, _: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, _: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         self.pending += 1;
         Ok(())
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidegate_contract::EntryCipher;
 use tidegate_state::audit::{
     Against, AuditFlaw, AuditHead, Committed, FilesFlaw, ONE_APPEND, OpenEnd, Verified, closed,
-    files, opened, verify as verify_chain,
+    files, is_written, opened, verify as verify_chain,
 };
 use tidegate_state::{StateDirectory, StateKey};
 
@@ -153,9 +153,7 @@ fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
 /// What state directories say of an audit.
 struct Known {
     committed: Vec<Committed>,
-    /// The last run has ended in order.
-    ended: bool,
-    /// A run holds one of them.
+    /// A run that holds one of them writes it.
     runs: bool,
 }
 
@@ -185,12 +183,15 @@ impl std::fmt::Display for OpenBy {
     }
 }
 
-fn is_held(states: &[PathBuf]) -> Result<bool, Failure> {
-    for state in states {
-        if StateDirectory::in_use(state)
-            .map_err(Failure::usage)?
-            .is_some()
-        {
+/// Whether a run writes this audit that holds one of these directories.
+fn runs(arguments: &VerifyArguments) -> Result<bool, Failure> {
+    for state in &arguments.state {
+        let held = StateDirectory::in_use(state).map_err(Failure::usage)?;
+        if held.is_none() {
+            continue;
+        }
+        let recorded = StateDirectory::recorded(state).map_err(Failure::usage)?;
+        if recorded.is_none_or(|recorded| is_written(&recorded, &arguments.path)) {
             return Ok(true);
         }
     }
@@ -201,8 +202,7 @@ impl Known {
     fn of(arguments: &VerifyArguments) -> Result<Known, Failure> {
         let mut known = Known {
             committed: Vec::new(),
-            ended: false,
-            runs: is_held(&arguments.state)?,
+            runs: runs(arguments)?,
         };
         for state in &arguments.state {
             let recorded = StateDirectory::recorded(state).map_err(Failure::usage)?;
@@ -210,7 +210,6 @@ impl Known {
             let Some(committed) = Committed::of(&recorded, &arguments.path) else {
                 continue;
             };
-            known.ended |= recorded.ended && committed.is_in_place();
             // Of files that were archived elsewhere, whoever checks them may say with which line they end.
             if committed.is_in_place() || arguments.head.is_none() {
                 known.committed.push(committed);
@@ -225,7 +224,11 @@ impl Known {
         if arguments.state.is_empty() || verified.open == OpenEnd::default() {
             return Ok(OpenBy::Anybody);
         }
-        let runs = self.runs || is_held(&arguments.state)?;
+        let runs = self.runs || runs(arguments)?;
+        // A mark behind what the log had is of a run that has begun since.
+        let committed = verified.committed;
+        let has_ended =
+            committed.is_some_and(|last| last.ended && last.number == verified.head.lines);
         let nobody = |why: &str| {
             Ok(OpenBy::Nobody(format!(
                 "behind line {} lie {lines} lines and {bytes} bytes that no mark closes, and {why}: somebody wrote them who \
@@ -237,7 +240,7 @@ impl Known {
             // A run begins with a mark.
             _ if verified.ended && lines > 0 => nobody("the run before them had ended"),
             true => Ok(OpenBy::Run),
-            false if self.ended => nobody("the last run had ended"),
+            false if has_ended => nobody("the last run that wrote it had ended"),
             false if verified.open_bytes > ONE_APPEND => nobody(&format!(
                 "they are {} bytes, of which a run writes at most {ONE_APPEND} at once",
                 verified.open_bytes
@@ -256,7 +259,7 @@ fn as_json(verified: &Verified, signed: bool) -> Value {
     json!({
         "whole": true, "lines": verified.head.lines, "entries": verified.entries, "head": verified.head.hash,
         "signed": signed, "files": files.collect::<Vec<_>>(), "open": {"lines": lines, "bytes": bytes},
-        "undecided": verified.undecided,
+        "undecided": verified.undecided, "committed": verified.committed.map(|last| last.number),
     })
 }
 
@@ -295,6 +298,9 @@ fn as_text(verified: &Verified, signed: bool, open: &OpenBy) -> String {
         true => "every mark is signed with the key\n",
         false => "without --state it is not known whether somebody without the key wrote lines\n",
     };
+    if signed && verified.committed.is_none() {
+        text += "its end was held against no commit log: whether lines are missing there is not known\n";
+    }
     text
 }
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tidegate_contract::{CommitLog, CommitLogError, FileLayer, Model as _, Recovered};
-use tidegate_control::HealthReport;
 use tidegate_control::admin::{AdminServer, WatchServer};
 use tidegate_control::config::{Pipeline, Sink, SinkKind, SourceKind, StageKind};
+use tidegate_control::{HealthReport, Host as _};
 use tidegate_flow::{Counts, Ended, FlowError, Run};
 use tidegate_gateway::endpoints::WellBeing;
 use tidegate_state::{Disk, FileCommitLog, StateDirectory, TakenLog};
@@ -19,16 +19,17 @@ use super::beside::after_senders;
 use super::stopping::Stopping;
 use super::way_on::way_on;
 use super::{check_state, none_is_wrong, print_json, read_pipeline};
-use crate::breakers::Breakers;
 use crate::collectors::Collectors;
 use crate::components::Components;
 use crate::exit::{Failure, tell};
 use crate::health::silent_at_most;
 use crate::host::{HostedSlot, RunningHost};
+use crate::lately::Lately;
 use crate::live::Live;
 use crate::models::Served;
 use crate::playground::Playground;
 use crate::printing::{tell_figures, warn};
+use crate::rounds::Rounds;
 use crate::starting::StartingHost;
 #[cfg(target_os = "linux")]
 use crate::supervised::Supervised;
@@ -156,7 +157,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         )?),
     };
     #[cfg(target_os = "linux")]
-    let supervised = Supervised::begin(starting.clone(), StartingHost::has_started)?;
+    let supervised = {
+        let (host, started) = (starting.clone(), starting.clone());
+        Supervised::begin(move || host.health(), move || started.has_started())?
+    };
     let (log, recovered) = replayed(log).map_err(of_state)?;
     starting.restored(Counts::recovered(&recovered));
     let mut audit = wire::audit(&pipeline, &layer, &state, &recovered)?;
@@ -276,6 +280,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         &digest,
         audit.as_mut(),
         (log.as_ref(), &recovered),
+        layer.as_ref(),
     )?;
     let run = Run::start(topology, parts, log, recovered, meters.clone())?;
     stopping.runs(run.controls(), serving.clone());
@@ -312,6 +317,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         audit,
         silent_at_most: silent_at_most(&pipeline),
         stopped: Mutex::new(None),
+        lately: Lately::default(),
     });
     if let Some(serving) = &host.serving {
         let host = Arc::downgrade(&host);
@@ -327,14 +333,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         });
     }
     starting.runs(host.clone());
+    #[cfg(target_os = "linux")]
+    if let Some(supervised) = &supervised {
+        supervised.has_news();
+    }
     collectors.measure(&host);
-    let breakers = Breakers::watch(&host)?;
+    let rounds = Rounds::begin(&host)?;
     progress.runs(&meters);
     let ended = run.join();
     drop(progress);
     #[cfg(target_os = "linux")]
     drop(supervised);
-    breakers.end();
+    rounds.end();
     let failure = match &ended.error {
         Some(_) => None,
         None => host.stopped().or_else(|| revisions::failure(&host.slots)),

@@ -1,7 +1,7 @@
 //! `tidegate status`.
 
 use clap::Args;
-use tidegate_control::{RevisionReport, RunState};
+use tidegate_control::{RevisionReport, RunState, Tone};
 
 use super::host::{HostArguments, client};
 use super::{print, print_json};
@@ -37,10 +37,15 @@ pub(crate) fn status(arguments: &Arguments) -> Result<(), Failure> {
         split => format!("  from splits {split}"),
     };
     let mut text = format!(
-        "{}: {state} for {:.1} s\nrecords   in {}  out {}  dropped {}  dead {}{split}  in flight {}, since the state \
+        "{}: {state} for {:.1} s\n",
+        report.pipeline, report.uptime_seconds
+    );
+    for trouble in &report.troubles {
+        text += &format!("{:<9} {}\n", word(trouble.tone), trouble.text);
+    }
+    text += &format!(
+        "records   in {}  out {}  dropped {}  dead {}{split}  in flight {}, since the state \
          directory was made\nlatency   p50 {:.2} ms  p95 {:.2} ms  p99 {:.2} ms\n",
-        report.pipeline,
-        report.uptime_seconds,
         records.input,
         records.output,
         records.dropped,
@@ -107,27 +112,19 @@ pub(crate) fn status(arguments: &Arguments) -> Result<(), Failure> {
             slot.counters.dropped,
             slot.counters.dead,
         );
-        if let Some(open) = &slot.open {
-            text += &format!(
-                "  breaker open: version {} is run no more, and nothing was deployed since: {}\n",
-                open.version, open.reason
-            );
-        }
         for revision in &slot.revisions {
             text += &line(revision);
         }
-        if let Some(trouble) = &slot.trouble {
-            let tasks = match trouble.tasks {
-                1 => "1 task".to_owned(),
-                tasks => format!("{tasks} tasks"),
-            };
-            text += &format!(
-                "  cannot answer in {tasks}, for {} s; its records wait and it is tried again: {}\n",
-                trouble.seconds, trouble.reason,
-            );
-        }
     }
     print(&text)
+}
+
+/// How bad something is, in a word.
+fn word(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Bad => "wrong",
+        Tone::Warn => "look",
+    }
 }
 
 /// A revision on one line, or two if it is run no more.

@@ -9,15 +9,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_codec::{StoredLetter, format_time};
 use tidegate_connect::kafka::{KafkaAgain, KafkaSending, LetterFate, LetterToSend, SentAgain};
-use tidegate_connect::{letter_batch, letter_death, letter_sent, unsealable, unsendable};
-use tidegate_contract::{IngestError, IngestLog, Ingested, LetterForm, LetterSeal, LetterStore};
+use tidegate_connect::{letter_batch, letter_death, unsealable, unsendable};
+use tidegate_contract::{IngestError, IngestLog as _, LetterForm, LetterSeal, LetterStore};
 use tidegate_control::config::{Format, Pipeline};
 use tidegate_control::{LettersRefused, SendLetters, SendResult, SendState};
+use tidegate_state::Passed;
 use tidegate_telemetry::plain;
 
 use super::report;
 use super::request::{End, Request, Time};
-use crate::wire::again::{Again, AgainLog, MOST, SUFFIX, Way};
+use crate::wire::again::{Again, LetterLog, SUFFIX, Way};
 
 /// Letters that are looked up and kept at once: those that come together share a sync of the disk.
 const AT_ONCE: usize = 16;
@@ -104,11 +105,7 @@ impl Sender {
     fn mark(&self, way: usize, death: &[u8; 32]) -> Option<(String, String)> {
         let again = &self.ways[way];
         match &again.way {
-            Way::Log(log) => {
-                let log = log.known()?;
-                let kept = log.kept(death)?;
-                Some(in_log(again, log.as_ref(), &kept))
-            }
+            Way::Log(log) => Some(in_log(again, log.sent(death)?)),
             Way::Topic(topic) => Some(in_topic(again, topic.sent(death)?)),
         }
     }
@@ -259,23 +256,21 @@ impl Sender {
 
     fn through_log(
         &self,
-        (way, log): (usize, &AgainLog),
+        (way, log): (usize, &LetterLog),
         id: &str,
         letter: StoredLetter,
         death: [u8; 32],
     ) -> End {
         let no = |why: String| End::new(SendState::Refused, why);
-        let log = match log.opened() {
-            Ok(log) => log,
-            Err(error) => return no(format!("{error:#}")),
+        let open = match log.takes() {
+            Ok(open) => open,
+            Err(why) => return no(why),
         };
-        if log.offsets().end >= MOST && log.kept(&death).is_none() {
-            return no(format!(
-                "{MOST} letters of this source were sent again, which is all that a state directory marks"
-            ));
-        }
-        match log.append(&letter_batch(id, letter, death, now())) {
-            Ok(kept) if kept.replayed => already(in_log(&self.ways[way], log.as_ref(), &kept)),
+        match open.append(&letter_batch(id, letter, death, now())) {
+            Ok(kept) if kept.replayed => match log.sent(&death) {
+                Some(sent) => already(in_log(&self.ways[way], sent)),
+                None => End::new(SendState::Already, "it was sent again before"),
+            },
             Ok(_) => End::sent(),
             Err(error @ (IngestError::Full { .. } | IngestError::TooLarge { .. })) => {
                 no(error.to_string())
@@ -310,11 +305,9 @@ fn through_topic<'t>(
 }
 
 /// When a letter was sent again, and as which record.
-fn in_log(again: &Again, log: &dyn IngestLog, kept: &Ingested) -> (String, String) {
-    let record = format!("{}/0/{}", again.name, kept.first);
-    let found = log.read(kept.first, 1, 0).unwrap_or_default();
-    let at = found.first().and_then(|logged| letter_sent(&logged.record));
-    (at.map(format_time).unwrap_or_default(), record)
+fn in_log(again: &Again, sent: Passed) -> (String, String) {
+    let record = format!("{}/0/{}", again.name, sent.first);
+    (format_time(sent.at), record)
 }
 
 fn in_topic(again: &Again, mark: SentAgain) -> (String, String) {

@@ -16,7 +16,7 @@ pub(crate) struct ModelNow {
 /// Models of this machine, and their adapters.
 pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
     type Figure = (&'static Family, fn(&ModelStats) -> u64);
-    const FIGURES: [Figure; 17] = [
+    const FIGURES: [Figure; 18] = [
         (&table::MODEL_MEMORY, |m| m.memory),
         (&table::MODEL_RUNNING, |m| m.running as u64),
         (&table::MODEL_KV_BLOCKS, |m| m.blocks as u64),
@@ -27,6 +27,7 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
         (&table::MODEL_REPLACED_RUNNING, |m| m.replaced.running),
         (&table::MODEL_REPLACED_TOKENS, |m| m.replaced.tokens),
         (&table::MODEL_ANSWERED, |m| m.answered),
+        (&table::MODEL_LEFT, |m| m.cancelled),
         (&table::MODEL_REFUSED, |m| m.refused),
         (&table::MODEL_RETRIED, |m| m.retried),
         (&table::MODEL_PREFIX_QUERIED, |m| m.prefix_query_tokens),
@@ -57,7 +58,6 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
         for (reason, number) in [
             ("expired", stats.expired),
             ("hopeless", stats.hopeless),
-            ("cancelled", stats.cancelled),
             ("failed", stats.failed_otherwise),
         ] {
             add(&table::MODEL_FAILED, &[name, reason], number.into());
@@ -109,9 +109,10 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
 /// Models of other servers.
 pub(crate) fn remote(exposition: &mut Exposition, models: &[RemoteStats]) {
     type Figure = (&'static Family, fn(&RemoteStats) -> u64);
-    const FIGURES: [Figure; 9] = [
+    const FIGURES: [Figure; 10] = [
         (&table::REMOTE_ASKED, |m| m.asked),
         (&table::REMOTE_ANSWERED, |m| m.answered),
+        (&table::REMOTE_LEFT, |m| m.cancelled),
         (&table::REMOTE_REFUSED, |m| m.refused),
         (&table::REMOTE_RETRIED, |m| m.retried),
         (&table::REMOTE_HEDGED, |m| m.hedged),
@@ -130,11 +131,7 @@ pub(crate) fn remote(exposition: &mut Exposition, models: &[RemoteStats]) {
             Standing::Open { .. } | Standing::HalfOpen { .. }
         );
         exposition.add(&table::REMOTE_BREAKER_OPEN, &[name], open);
-        for (reason, number) in [
-            ("expired", model.expired),
-            ("cancelled", model.cancelled),
-            ("failed", model.failed),
-        ] {
+        for (reason, number) in [("expired", model.expired), ("failed", model.failed)] {
             exposition.add(&table::REMOTE_FAILED, &[name, reason], number);
         }
         for (kind, number) in [("prompt", model.prompt_tokens), ("generated", model.tokens)] {
@@ -159,6 +156,7 @@ mod tests {
                 since: Some(SystemTime::now()),
                 expired: 2,
                 failed_otherwise: 4,
+                cancelled: 5,
                 accepted: 7,
                 rejected: 3,
                 prompt_rows: 20,
@@ -191,6 +189,8 @@ mod tests {
             &[
                 "tidegate_model_failed_requests_total{model=\"one\",reason=\"expired\"} 2",
                 "tidegate_model_failed_requests_total{model=\"one\",reason=\"failed\"} 4",
+                // Nothing has failed where somebody has gone.
+                "tidegate_model_left_requests_total{model=\"one\"} 5",
                 "tidegate_model_drafted_tokens_total{model=\"one\",outcome=\"rejected\"} 3",
                 "tidegate_model_rows_total{model=\"two\",kind=\"answer\"} 30",
                 "tidegate_model_waiting_requests{model=\"two\",class=\"9\"} 0",

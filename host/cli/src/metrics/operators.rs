@@ -180,18 +180,4 @@ tidegate_operator_size_count{slot=\"one\",revision=\"bbbbbbbbbbbbbbbb\"} 6
         let expected = format!("# HELP {SERIES_REFUSED} {help}\n{expected}");
         assert_eq!(text, expected);
     }
-
-    #[test]
-    fn a_name_that_operators_use_for_different_things_has_no_type() {
-        let gauge = revision("aa", vec![(metric("load", Kind::Gauge, &[], &[]), vec![])]);
-        let histogram = revision(
-            "bb",
-            vec![(metric("load", Kind::Histogram, &[], &[1.0]), vec![])],
-        );
-        let text = text([("one", vec![gauge]), ("two", vec![histogram])].into_iter());
-        assert!(
-            text.contains("# TYPE tidegate_operator_load untyped\n"),
-            "{text}"
-        );
-    }
 }

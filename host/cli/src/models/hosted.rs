@@ -170,8 +170,9 @@ impl HostedModel {
             blocks: stats.blocks,
             blocks_used: stats.blocks_used,
             answered: stats.answered,
-            // Those that expired, were hopeless or cancelled are among them.
+            // Those that expired or were hopeless are among them.
             failed: stats.failed,
+            left: stats.cancelled,
             prompt_tokens: stats.prompt_tokens,
             prefix_hit_tokens: stats.prefix_hit_tokens,
             tokens: stats.tokens,

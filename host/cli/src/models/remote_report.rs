@@ -19,7 +19,8 @@ pub(crate) fn report(model: &RemoteModel) -> RemoteReport {
         in_flight: stats.running,
         waiting: stats.waiting,
         answered: stats.answered,
-        failed: stats.failed + stats.cancelled + stats.expired,
+        failed: stats.failed + stats.expired,
+        left: stats.cancelled,
         breaker,
         open_seconds: since.map(|since| since.as_secs()),
     }
@@ -37,13 +38,14 @@ pub(crate) fn line(report: &RemoteReport) -> String {
         }
     };
     format!(
-        "model {}: {}\n  in flight {}, waiting {}, answered {}, failed {}; breaker {breaker}\n",
+        "model {}: {}\n  in flight {}, waiting {}, answered {}, failed {}, left {}; breaker {breaker}\n",
         report.name,
         report.server,
         report.in_flight,
         report.waiting,
         report.answered,
         report.failed,
+        report.left,
     )
 }
 
@@ -60,13 +62,14 @@ mod tests {
             waiting: 1,
             answered: 7,
             failed: 2,
+            left: 5,
             breaker,
             open_seconds,
         };
         let said = line(&report(BreakerState::Closed, None));
         assert_eq!(
             said,
-            "model big: https://models.example/v1\n  in flight 3, waiting 1, answered 7, failed 2; breaker closed\n"
+            "model big: https://models.example/v1\n  in flight 3, waiting 1, answered 7, failed 2, left 5; breaker closed\n"
         );
         let said = line(&report(BreakerState::Open, Some(12)));
         assert!(

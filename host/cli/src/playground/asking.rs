@@ -136,7 +136,10 @@ impl Playground {
         }
         answer.ms = began.elapsed().as_secs_f64() * 1e3;
         count(match end {
-            End::Left => &self.questions.left,
+            // Nobody waited for it, or its time was over: nothing has failed.
+            End::Left | End::Late | End::Ended(Err(ModelError::Expired { .. })) => {
+                &self.questions.left
+            }
             _ if answer.failed.is_some() => &self.questions.failed,
             _ => &self.questions.answered,
         });
@@ -199,7 +202,8 @@ fn task(question: &ModelQuestion, makes: Makes) -> Result<ModelTask, PlaygroundR
         forced_prefix: Vec::new(),
         parameters: Parameters {
             max_tokens: question.max_tokens,
-            temperature: question.temperature,
+            // It is from 0 to 2.
+            temperature: question.temperature as f32,
             ..Parameters::default()
         },
     })

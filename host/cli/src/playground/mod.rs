@@ -7,6 +7,7 @@ mod ports;
 mod shown;
 mod taps;
 mod trial;
+mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

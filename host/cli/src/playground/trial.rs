@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_contract::{AuditLog, CommitPoint, OperatorError, Recovered, Sink, Slot as _, Source};
 use tidegate_control::config::SinkKind;
-use tidegate_control::{Hearer, PlaygroundRefused, TriedRecord, TriedStage, TryRecord};
-use tidegate_flow::{Ask, Controls, Positions, Run, StageKind, Target, Topology, WorkerParts};
+use tidegate_control::{
+    Hearer, MAX_TRIED_SECONDS, PlaygroundRefused, TriedRecord, TriedStage, TryRecord,
+};
+use tidegate_flow::{Ask, Positions, Run, Stage, StageKind, Target, Topology, WorkerParts};
 use tidegate_operator::{ComponentSlot, Ending};
 use tidegate_state::LogCommitter;
 use tidegate_telemetry::Meters;
@@ -18,31 +20,9 @@ use tidegate_telemetry::Meters;
 use super::lent::Loans;
 use super::ports::{Forgetful, Forwarded, One};
 use super::taps::{At, Gathered, Lines, Seen, Tap};
+use super::watch::{DRAIN, OwnRun, QUESTIONS, TICK, Watch};
 use super::{Playground, count};
 use crate::wire;
-
-/// How long a trial may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long what is under way then has to end.
-const DRAIN: Duration = Duration::from_secs(1);
-/// How often it is looked at.
-const TICK: Duration = Duration::from_millis(2);
-/// Most records that may be seen between the stages, and most questions to models.
-const RECORDS: u64 = 10_000;
-const QUESTIONS: usize = 64;
-
-/// What ends a trial, from the start of its first instance on.
-struct Watch {
-    /// Of the stream's run.
-    controls: Controls,
-    seen: Gathered,
-    loans: Arc<Loans>,
-    /// Of all instances: no operator goes on then, whatever its deadline is.
-    ending: Arc<Ending>,
-    until: Instant,
-    /// Why it was ended, once it was.
-    ended: OnceLock<String>,
-}
 
 /// A trial that is under way.
 struct Trial<'a> {
@@ -69,14 +49,18 @@ impl Playground {
             });
         };
         let began = Instant::now();
-        let until = began + PATIENCE;
+        let seconds = record.seconds.unwrap_or(MAX_TRIED_SECONDS);
+        let patience = Duration::from_secs(seconds.into());
+        // After it was looked at, so that it is said why.
+        let until = began + patience + DRAIN;
         let watch = Watch {
             controls: self.controls.clone(),
             seen: Gathered::default(),
             loans: Loans::new(QUESTIONS, until, self.tokens.clone()),
-            // After it was looked at, so that it is said why.
-            ending: Arc::new(Ending::at(until + DRAIN)),
-            until,
+            ending: Arc::new(Ending::at(until)),
+            began,
+            patience,
+            own: OnceLock::new(),
             ended: OnceLock::new(),
         };
         let (under_way, ends) = mpsc::channel::<()>();
@@ -99,12 +83,13 @@ impl Playground {
             }),
         };
         if let Ok(tried) = &mut tried {
-            tried.ended = watch.ended.get().cloned();
+            tried.ended = watch.ended.get().map(|ended| ended.why.words());
             tried.ms = began.elapsed().as_secs_f64() * 1e3;
         }
-        count(match &tried {
-            Ok(_) if !hearer.is_there() => &self.records.left,
-            Ok(tried) if tried.ended.is_none() => &self.records.answered,
+        count(match (&tried, watch.ended.get()) {
+            (_, Some(ended)) if ended.why.is_left() => &self.records.left,
+            _ if !hearer.is_there() => &self.records.left,
+            (Ok(_), None) => &self.records.answered,
             _ => &self.records.failed,
         });
         tried
@@ -129,37 +114,6 @@ fn refused(error: &dyn Display) -> PlaygroundRefused {
 }
 
 impl Watch {
-    /// Looks at it until it is done or has to end.
-    fn until_it_ends(&self, done: &mpsc::Receiver<()>, hearer: &dyn Hearer) {
-        while done.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
-            if let Some(why) = self.why(hearer) {
-                // The one place where it is set.
-                let _ = self.ended.set(why);
-                self.ending.end();
-                // What models still have is of no use.
-                self.loans.call_in();
-                return;
-            }
-        }
-    }
-
-    /// Why it ends before its end, if it does.
-    fn why(&self, hearer: &dyn Hearer) -> Option<String> {
-        if Instant::now() >= self.until {
-            return Some(format!("it took longer than {} s", PATIENCE.as_secs()));
-        }
-        if self.seen.number() > RECORDS {
-            return Some(format!("more than {RECORDS} records came of it"));
-        }
-        if self.loans.is_over() {
-            return Some(format!("it asks models more than {QUESTIONS} times"));
-        }
-        if self.controls.is_stopping() {
-            return Some("the pipeline is ending".to_owned());
-        }
-        (!hearer.is_there()).then(|| "nobody waits for it".to_owned())
-    }
-
     fn try_it<'s>(
         &self,
         playground: &Playground,
@@ -189,7 +143,7 @@ impl Trial<'_> {
         let mut given = Some((decoding, record.clone()));
         let ports = (0..topology.sources.len()).map(|index| -> Box<dyn Source> {
             let record = given.take_if(|_| index == source);
-            Box::new(One::new(index as u16, record))
+            Box::new(One::new(index as u16, record, self.watch.seen.clone()))
         });
         let log = Arc::new(Forgetful::default());
         let number = self.playground.next.fetch_add(1, Ordering::Relaxed);
@@ -207,14 +161,26 @@ impl Trial<'_> {
         let stages = pipeline.stages.iter().map(|stage| stage.name.as_str());
         let meters = Arc::new(Meters::new("playground", stages).beside());
         let parts = vec![parts];
+        let of_models = |stage: &Stage| matches!(stage.kind, StageKind::Model(_));
+        let asks = topology.stages.iter().map(of_models).collect();
         let run = Run::start(topology, parts, log, Recovered::default(), meters.clone());
         let run = run.map_err(|error| refused(&error))?;
+        let own = OwnRun {
+            meters: meters.clone(),
+            controls: run.controls(),
+            asks,
+        };
+        // The one place where it is set.
+        let _ = self.watch.own.set(own);
         while !run.is_finished() && self.watch.ended.get().is_none() {
             std::thread::sleep(TICK);
         }
         run.controls().stop();
         // It waits for no operator: those that were ended are no longer called.
-        if let Some(error) = run.join().error {
+        if let Some(error) = run.join().error
+            // What was ended has no more to say: a question that was called in is no failure.
+            && self.watch.ended.get().is_none()
+        {
             return Err(refused(&error));
         }
         Ok(self.told(&meters, self.watch.seen.take()))
@@ -324,6 +290,7 @@ impl Trial<'_> {
         let mut tried = TriedRecord {
             dead: seen.dead,
             cut: seen.cut,
+            rows_left_out: seen.rows_left_out,
             ..TriedRecord::default()
         };
         let stages = meters.stages().iter().enumerate();
@@ -346,7 +313,13 @@ impl Trial<'_> {
             if let Some(stage) = stages.iter_mut().find(|stage| stage.name == slot.name()) {
                 let version = slot.version();
                 stage.operator = Some((version.name.clone(), version.version.clone()));
-                stage.log = lines.take();
+                (stage.log, stage.log_left_out) = lines.take();
+            }
+        }
+        let ended = self.watch.ended.get();
+        for (index, waited) in ended.iter().flat_map(|ended| &ended.waits) {
+            if let Some(stage) = stages.get_mut(*index) {
+                stage.waits = Some(waited.clone());
             }
         }
         for (at, value) in seen.records {
@@ -362,7 +335,7 @@ impl Trial<'_> {
             }
         }
         // Those that the record did not come to say nothing.
-        stages.retain(|stage| stage.input > 0 || stage.dead > 0);
+        stages.retain(|stage| stage.input > 0 || stage.dead > 0 || stage.waits.is_some());
         tried.stages = stages;
         tried
     }

@@ -3,28 +3,32 @@
 //! Where cuts are in the commit log, letters go through a log in the state directory; where they are transactions of a
 //! Kafka cluster, through a topic there.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use tidegate_connect::kafka::{KafkaAgain, KafkaCommitter};
-use tidegate_connect::{LetterLog, LetterSource};
-use tidegate_contract::{CommitPoint, IngestLog, LetterSeal, Source};
+use tidegate_connect::{LetterSource, letter_sent};
+use tidegate_contract::{CommitPoint, IngestLog as _, LetterSeal, Source};
 use tidegate_control::config::{Pipeline, SourceKind};
-use tidegate_state::{FileIngestLog, IngestLimits, PrivateDisk, StateDirectory};
+use tidegate_state::{IngestLimits, Passed, PassedKeys, PassingLog, PrivateDisk, StateDirectory};
+use tidegate_telemetry::WorkKind;
 
 use super::kafka;
 use super::ports::decoder;
 use crate::commands::run::Until;
 use crate::exit::Failure;
+use crate::terminal::works;
 
 /// Where the logs are in the state directory.
 pub(crate) const DIRECTORY: &str = "again";
 /// What the name of such a source ends in. No source of a file has a dot in its name.
 pub(crate) const SUFFIX: &str = ".again";
-/// Letters of a source that can be sent again under one state directory: each stays as its mark.
-pub(crate) const MOST: u64 = 1_000_000;
-/// Their bytes.
+/// The file of marks there: which letters were sent.
+const MARKS: &str = "marks";
+/// Letters that can be sent again under one state directory: each stays as its mark.
+pub(crate) const MOST: usize = 1_000_000;
+/// Most bytes of letters of a source that wait to be read.
 const BYTES: u64 = 4 << 30;
 
 /// The sources whose letters can be sent again, and the names of those that read them.
@@ -45,7 +49,7 @@ pub(crate) fn in_log(pipeline: &Pipeline) -> impl Iterator<Item = (usize, String
 fn limits() -> IngestLimits {
     IngestLimits {
         bytes: BYTES,
-        keys: MOST as usize,
+        keys: MOST,
         ..IngestLimits::default()
     }
 }
@@ -63,7 +67,7 @@ pub(crate) struct Again {
 /// How it goes.
 #[derive(Debug)]
 pub(crate) enum Way {
-    Log(AgainLog),
+    Log(LetterLog),
     Topic(Arc<KafkaAgain>),
 }
 
@@ -73,22 +77,24 @@ impl Again {
         pipeline: &Pipeline,
         state: &Arc<StateDirectory>,
     ) -> Result<Vec<Again>, Failure> {
-        Again::each(pipeline, |name| AgainLog::find(name, state))
+        let marks = Marks::open(state)?;
+        Again::each(pipeline, |name| marks.log(name, state))
     }
 
     /// The same, to be looked at alone: nothing is made or locked, and another process may be using the state directory.
     pub(crate) fn read_only(pipeline: &Pipeline) -> Result<Vec<Again>, Failure> {
-        Again::each(pipeline, |name| AgainLog::read_only(name, &pipeline.state))
+        let place = pipeline.state.join(DIRECTORY);
+        Again::each(pipeline, |name| LetterLog::read_only(name, &place))
     }
 
     fn each(
         pipeline: &Pipeline,
-        log: impl Fn(String) -> Result<AgainLog, Failure>,
+        log: impl Fn(&str) -> anyhow::Result<LetterLog>,
     ) -> Result<Vec<Again>, Failure> {
         let mut all = Vec::new();
         for (of, name) in of(pipeline) {
             let way = match pipeline.commit_point() {
-                CommitPoint::Log => Way::Log(log(name.clone())?),
+                CommitPoint::Log => Way::Log(log(&name).with_context(|| name.clone())?),
                 CommitPoint::Transaction { cluster } => {
                     let options = kafka::again(pipeline, &pipeline.sources[of], &cluster);
                     Way::Topic(Arc::new(KafkaAgain::new(options)))
@@ -103,7 +109,10 @@ impl Again {
     pub(super) fn identity(&self, pipeline: &Pipeline) -> String {
         let source = &pipeline.sources[self.of];
         match &self.way {
-            Way::Log(log) => log.known().map_or_else(String::new, |log| log.identity()),
+            Way::Log(log) => {
+                let log = log.log.as_ref();
+                log.map_or_else(String::new, |log| log.identity())
+            }
             Way::Topic(_) => format!("kafka topic {}", source.again_topic(&pipeline.name)),
         }
     }
@@ -121,7 +130,8 @@ impl Again {
         let decoder = decoder(&source.decoding);
         Ok(match &self.way {
             Way::Log(log) => {
-                let (name, log) = (self.name.clone(), log.log.clone());
+                let name = self.name.clone();
+                let log = log.log.clone().context("it is only read here")?;
                 let until_end = until != Until::Forever;
                 Box::new(LetterSource::new(
                     number,
@@ -146,65 +156,97 @@ impl Again {
     }
 }
 
-/// The log of a source, in the state directory.
-#[derive(Debug)]
-pub(crate) struct AgainLog {
-    name: String,
-    /// None where letters are only looked at.
-    state: Option<Arc<StateDirectory>>,
-    log: Arc<LetterLog>,
-    opening: Mutex<()>,
+/// Which letters were sent again, of all sources.
+struct Marks {
+    keys: Arc<PassedKeys>,
+    place: PathBuf,
 }
 
-impl AgainLog {
-    fn find(name: String, state: &Arc<StateDirectory>) -> Result<AgainLog, Failure> {
-        let log = AgainLog::new(name, Some(state.clone()));
-        // Made if it is not there: by its name the cuts know it from another that comes in its place.
-        log.opened()?;
-        Ok(log)
+impl Marks {
+    /// What cannot be read of them is told, and is no reason not to start.
+    fn open(state: &StateDirectory) -> anyhow::Result<Marks> {
+        let place = state.private(&[DIRECTORY])?.join(MARKS);
+        let _work = works().begin(WorkKind::Replay, "marks of letters sent again");
+        let opened = PassedKeys::open(Arc::new(PrivateDisk), &place)?;
+        if let Some(lost) = &opened.lost {
+            tracing::warn!(
+                path = %place.display(),
+                "letters of which the mark is lost can be sent once more: {lost}"
+            );
+        }
+        Ok(Marks {
+            keys: Arc::new(opened.keys),
+            place,
+        })
     }
 
+    /// The log of a source. It is made if it is not there: by its name the cuts know it from another that comes in its
+    /// place.
+    fn log(&self, name: &str, state: &StateDirectory) -> anyhow::Result<LetterLog> {
+        let directory = state.private(&[DIRECTORY, name])?;
+        let work = works().begin(WorkKind::Replay, &format!("log of {name}"));
+        let log = PassingLog::open(
+            Arc::new(PrivateDisk),
+            &directory,
+            limits(),
+            (self.keys.clone(), letter_sent),
+            &|done| work.done(done),
+        )?;
+        if let Some(torn) = log.torn() {
+            tracing::warn!(source = name, "letters that are sent again: {torn}");
+        }
+        Ok(LetterLog {
+            keys: self.keys.clone(),
+            marks: self.place.clone(),
+            log: Some(Arc::new(log)),
+        })
+    }
+}
+
+/// The log of a source, in the state directory, and which letters were sent.
+#[derive(Debug)]
+pub(crate) struct LetterLog {
+    keys: Arc<PassedKeys>,
+    /// Where they are.
+    marks: PathBuf,
+    /// None where letters are only looked at, and there is none.
+    log: Option<Arc<PassingLog>>,
+}
+
+impl LetterLog {
     /// What is in a directory that another process may be using.
-    fn read_only(name: String, state: &Path) -> Result<AgainLog, Failure> {
-        let place = state.join(DIRECTORY).join(&name);
-        let found = FileIngestLog::read_only(Arc::new(PrivateDisk), &place, limits())?;
-        let log = AgainLog::new(name, None);
-        if let Some(found) = found {
-            log.log.get_or_init(|| Arc::new(found));
-        }
-        Ok(log)
+    fn read_only(name: &str, place: &Path) -> anyhow::Result<LetterLog> {
+        let marks = place.join(MARKS);
+        let read = || anyhow::Ok(Arc::new(PassedKeys::read_only(&PrivateDisk, &marks)?));
+        let layer = Arc::new(PrivateDisk);
+        let log = PassingLog::read_only(layer, &place.join(name), limits(), read, letter_sent)?;
+        Ok(LetterLog {
+            keys: match &log {
+                Some(log) => log.keys().clone(),
+                None => read()?,
+            },
+            marks,
+            log: log.map(Arc::new),
+        })
     }
 
-    fn new(name: String, state: Option<Arc<StateDirectory>>) -> AgainLog {
-        AgainLog {
-            name,
-            state,
-            log: Arc::new(OnceLock::new()),
-            opening: Mutex::default(),
+    /// When a letter of this death was sent, and where to.
+    pub(crate) fn sent(&self, death: &[u8; 32]) -> Option<Passed> {
+        match &self.log {
+            Some(log) => log.passed(death),
+            None => self.keys.get(death),
         }
     }
 
-    /// It, if there is one.
-    pub(crate) fn known(&self) -> Option<&Arc<dyn IngestLog>> {
-        self.log.get()
-    }
-
-    /// It, which is made if there is none.
-    pub(crate) fn opened(&self) -> anyhow::Result<Arc<dyn IngestLog>> {
-        let state = self.state.as_ref().context("it is only read here")?;
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(log) = self.log.get() {
-            return Ok(log.clone());
+    /// The log; or why no letter can be put into it.
+    pub(crate) fn takes(&self) -> Result<&Arc<PassingLog>, String> {
+        if self.keys.count() >= MOST {
+            return Err(format!(
+                "{MOST} letters were sent again, which is all that {} marks",
+                self.marks.display()
+            ));
         }
-        let opened = || {
-            let directory = state.private(&[DIRECTORY, &self.name])?;
-            let log = FileIngestLog::open(Arc::new(PrivateDisk), &directory, limits())?;
-            if let Some(torn) = log.torn() {
-                tracing::warn!(source = self.name, "letters that are sent again: {torn}");
-            }
-            anyhow::Ok(log)
-        };
-        let log: Arc<dyn IngestLog> = Arc::new(opened().with_context(|| self.name.clone())?);
-        Ok(self.log.get_or_init(|| log).clone())
+        let log = self.log.as_ref();
+        log.ok_or_else(|| "it is only read here".to_owned())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_contract::{
-    AuditLog as _, CommitLog, CommitPoint, Cut, FileLayer, Recovered, SinkPosition,
+    AuditLog as _, CommitLog, CommitPoint, Cut, FileLayer, Recovered, SinkError, SinkPosition,
 };
 use tidegate_control::config::Pipeline;
 use tidegate_state::StateDirectory;
@@ -31,7 +31,7 @@ pub(crate) fn audit(
         layer.clone(),
         Arc::new(state.key().clone()),
         limits,
-        (&recovered.sinks, recovered.ended),
+        &recovered.sinks,
     )?;
     Ok(Some(opened))
 }
@@ -43,6 +43,7 @@ pub(crate) fn begin(
     digest: &str,
     audit: Option<&mut AuditFile>,
     (log, recovered): (&dyn CommitLog, &Recovered),
+    layer: &dyn FileLayer,
 ) -> Result<(), Failure> {
     let known = &recovered.sinks;
     let commit = |sinks: Vec<SinkPosition>| {
@@ -54,9 +55,18 @@ pub(crate) fn begin(
     };
     let goes_on = audit.as_deref().map(AuditFile::path);
     let left = audit::left(known, goes_on, recovered.cut);
+    // It goes on without what cannot be reached: that is taken away when the chain goes on.
+    let settled = audit::cut_short(known, goes_on).and_then(|cut_short| {
+        let settled = audit::settle(layer, cut_short);
+        let said = |error: &SinkError| {
+            tracing::warn!(%error, "the audit that is left keeps what the last run left behind its last cut");
+        };
+        settled.inspect_err(said).ok()
+    });
+    let left: Vec<SinkPosition> = settled.into_iter().chain(left).collect();
     let Some(audit) = audit else {
-        if let Some(left) = left {
-            commit(vec![left])?;
+        if !left.is_empty() {
+            commit(left)?;
         }
         return Ok(());
     };

@@ -25,8 +25,10 @@ pub(crate) fn warning(pipeline: &Pipeline, tasks: Tasks) -> Option<String> {
         });
     let most = operators.map(|limits| {
         let each = limits.memory as u64;
+        let total = limits.total_memory.unwrap_or(u64::MAX);
         let all = each.saturating_mul(tasks.warm as u64);
-        all.min(limits.total_memory.unwrap_or(u64::MAX))
+        // One record is tried at a time, in an instance of its own beside these.
+        all.min(total).saturating_add(each.min(total))
     });
     let most = most.fold(0, u64::saturating_add);
     let limit = of_operators(pipeline);
@@ -42,7 +44,8 @@ pub(crate) fn warning(pipeline: &Pipeline, tasks: Tasks) -> Option<String> {
     let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
     (most > limit).then(|| {
         format!(
-            "operators of {} tasks may need {} within limits.memory, and {whose} {}; what goes beyond is refused to them",
+            "operators of {} tasks and of one record that is tried may need {} within limits.memory, and {whose} {}; what goes \
+             beyond is refused to them",
             tasks.warm,
             mebibytes(most),
             mebibytes(limit)

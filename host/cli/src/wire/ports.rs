@@ -283,8 +283,7 @@ impl Opening<'_> {
                         path.display()
                     )));
                 }
-                let mut first = FileSink::new(name, path, self.layer.clone(), encoder)
-                    .after_an_end(self.recovered.ended);
+                let mut first = FileSink::new(name, path, self.layer.clone(), encoder);
                 first.recover(&self.recovered.sinks)?;
                 let siblings: Vec<FileSink> = (1..self.workers).map(|_| first.sibling()).collect();
                 sinks.push(Box::new(first));

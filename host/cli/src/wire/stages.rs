@@ -14,7 +14,7 @@ use tidegate_flow::{
 use tidegate_operator::ComponentSlot;
 
 use super::Models;
-use super::again::Again;
+use super::again::{Again, Way};
 use super::gateway::Gateway;
 use crate::models::Served;
 
@@ -78,7 +78,11 @@ pub(crate) fn sources(
         name: letters.name.clone(),
         targets: targets(pipeline, Node::Source(letters.of), None),
         fixed: false,
-        positions: Positions::Cuts,
+        positions: match &letters.way {
+            // What a cut is done with is let go of.
+            Way::Log(_) => Positions::CutsAndSource,
+            Way::Topic(_) => Positions::Cuts,
+        },
         called: false,
         beside: true,
         identities: vec![letters.identity(pipeline)],

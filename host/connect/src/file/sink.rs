@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_codec::{Encoder, encode_dead_letter};
-use tidegate_contract::{AppendFile, DeadLetter, FileLayer, InUse, Sink, SinkError, SinkPosition};
+use tidegate_contract::{
+    AppendFile, DeadLetter, FileLayer, HostHeaders, InUse, Sink, SinkError, SinkPosition,
+};
 use tidegate_record::PublicRecord;
 
 use crate::encode_error;
@@ -18,8 +20,6 @@ pub struct FileSink {
     layer: Arc<dyn FileLayer>,
     encoder: Encoder,
     pending: Vec<u8>,
-    /// The last run ended in order: all it wrote is in its last cut.
-    ended: bool,
     /// Shared with siblings, which append in turns.
     open: Arc<Mutex<Option<Open>>>,
 }
@@ -48,15 +48,8 @@ impl FileSink {
             layer,
             encoder,
             pending: Vec::new(),
-            ended: false,
             open: Arc::default(),
         }
-    }
-
-    /// Whether the last run ended in order. What the file has beyond its last cut is then no rest of a crash but
-    /// somebody else's: `recover` refuses it and takes nothing away.
-    pub fn after_an_end(self, ended: bool) -> FileSink {
-        FileSink { ended, ..self }
     }
 
     /// Another handle of the same file, for another worker: it collects its own output and appends in turn. `recover`
@@ -68,7 +61,6 @@ impl FileSink {
             layer: self.layer.clone(),
             encoder: self.encoder.clone(),
             pending: Vec::new(),
-            ended: self.ended,
             open: self.open.clone(),
         }
     }
@@ -103,7 +95,7 @@ impl FileSink {
             found.map_err(|error| self.recover_error(error.to_string()))
         };
         let found = length(&self.path)?.unwrap_or(0);
-        let whole = self.ended
+        let whole = last.ended
             || (last.length == 0 && length(Path::new(&last.identity))?.unwrap_or(0) == 0);
         let known = known.filter(|_| found > 0);
         if whole && known.map_or(0, |known| known.length) == found {
@@ -121,7 +113,7 @@ impl FileSink {
             )
         } else {
             format!(
-                "sink {name} wrote {was}, {} bytes of it committed, when the last run was cut short; bring {was} back as \
+                "sink {name} wrote {was}, {} bytes of it committed, when the run was cut short; bring {was} back as \
                  the path and let a run end before you change it, or begin with another state directory",
                 last.length
             )
@@ -134,6 +126,7 @@ impl FileSink {
             identity: self.place(),
             length,
             head: String::new(),
+            ended: false,
         }
     }
 
@@ -180,7 +173,7 @@ impl Open {
 }
 
 impl Sink for FileSink {
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, record: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         self.encoder
             .encode(record, &mut self.pending)
             .map_err(encode_error)
@@ -240,11 +233,8 @@ impl Sink for FileSink {
     fn recover(&mut self, known: &[SinkPosition]) -> Result<(), SinkError> {
         let own = || known.iter().rev().filter(|known| known.sink == self.name);
         let mut position = own().find(|known| self.is_of_this_file(known));
-        // What the last cut left is whole; what lies beyond it in the file that was written last may be a crash's.
-        let mut whole = self.ended;
         if let Some(last) = own().next().filter(|last| position != Some(last)) {
             position = self.leave(last, position)?;
-            whole = true;
         }
         // Before anything is taken away from it the file is taken: another sink or process may be writing it.
         let mut file =
@@ -270,9 +260,10 @@ impl Sink for FileSink {
                 "it has {found} bytes but the last cut left {length}: output was lost or changed from outside"
             )));
         }
-        if found > length && whole {
+        // What lies beyond its last cut is a crash's, if the run that wrote the file was cut short.
+        if found > length && position.is_some_and(|position| position.ended) {
             return Err(self.recover_error(format!(
-                "it has {found} bytes and the last run ended with {length} bytes: something else wrote to it; take that \
+                "it has {found} bytes and the last run that wrote it ended with {length} bytes: something else wrote to it; take that \
                  away, or begin anew with another file and another state directory"
             )));
         }

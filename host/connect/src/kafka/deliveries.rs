@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedHeaders, DeliveryResult, Message as _, OwnedHeaders};
+use rdkafka::message::{BorrowedHeaders, DeliveryResult, Headers as _, Message as _, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_record::RecordId;
@@ -28,10 +28,20 @@ pub(super) type Producer = BaseProducer<Deliveries>;
 /// What a message stands for.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// A record.
-    Record(RecordId),
+    /// A record. So many of its headers, the last ones, are the host's.
+    Record { id: RecordId, of_host: usize },
     /// A dead letter.
     Letter(Box<Letter>),
+}
+
+impl Default for Sent {
+    /// Nothing any more.
+    fn default() -> Sent {
+        Sent::Record {
+            id: RecordId::default(),
+            of_host: 0,
+        }
+    }
 }
 
 /// A message that the broker did not take because of what it is, or that was taken back behind one.
@@ -44,6 +54,30 @@ pub(super) struct Returned {
     pub(super) value: Option<Vec<u8>>,
     pub(super) millis: Option<i64>,
     pub(super) headers: Option<OwnedHeaders>,
+}
+
+impl Returned {
+    /// Takes the last headers away, so many as are the host's. False if that is none.
+    pub(super) fn leave_out(&mut self, of_host: usize) -> bool {
+        let Some(headers) = self.headers.as_ref().filter(|_| of_host > 0) else {
+            return false;
+        };
+        let own = headers.count().saturating_sub(of_host);
+        let own = headers.iter().take(own);
+        self.headers = Some(own.fold(OwnedHeaders::new(), OwnedHeaders::insert));
+        true
+    }
+
+    /// The message once more.
+    pub(super) fn message(&self) -> Message<'_> {
+        Message {
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            millis: self.millis,
+            headers: self.headers.clone(),
+            partition: None,
+        }
+    }
 }
 
 /// What came of the messages: those that were returned, and the first failure that is not of a message's making.
@@ -171,17 +205,47 @@ pub(super) enum NotTaken {
     Failed(KafkaError),
 }
 
-/// How long a producer is pushed, and then let alone.
+/// How long a producer is pushed, and then let alone at least; and how long a moment is.
 const PUSH: Duration = Duration::from_millis(1);
+/// How long it is let alone at most.
+const LONGEST_REST: Duration = Duration::from_millis(20);
 
-/// Has a producer send what it has, and waits a moment for the answers. While it is pushed, librdkafka looks without a rest
-/// for the answer to each batch behind which another waits, on a core that its broker may need; so it is only now and
-/// then.
-pub(super) fn push(producer: &Producer) {
-    if !native::flush(producer, PUSH) {
-        // rdkafka's own wait would look without a rest too: it counts in whole milliseconds, and rounds down.
-        std::thread::sleep(PUSH);
+/// Has a producer send what it has. While it is pushed, librdkafka looks without a rest for the answer to each batch behind
+/// which another waits, on a core that its broker may need; so it is only now and then, and the more seldom the longer
+/// brokers have answered nothing.
+pub(super) struct Pushes {
+    in_flight: i32,
+    /// Since when there are so many.
+    since: Instant,
+}
+
+impl Pushes {
+    pub(super) fn new() -> Pushes {
+        Pushes {
+            in_flight: 0,
+            since: Instant::now(),
+        }
     }
+
+    /// Pushes it once and waits a moment for the answers.
+    pub(super) fn push(&mut self, producer: &Producer) {
+        let (in_flight, now) = (producer.in_flight_count(), Instant::now());
+        if in_flight != self.in_flight {
+            (self.in_flight, self.since) = (in_flight, now);
+        }
+        if !native::flush(producer, PUSH) {
+            let silent = now.saturating_duration_since(self.since);
+            std::thread::sleep((silent / 8).clamp(PUSH, LONGEST_REST));
+        }
+        producer.poll(Duration::ZERO);
+    }
+}
+
+/// Waits a moment, and takes what the brokers have told by then. rdkafka's own wait looks without a rest in its last
+/// millisecond, and so for all of a short one: it counts in whole milliseconds, and rounds down. Whoever waits for brokers
+/// would take the core that they may need.
+pub(super) fn wait_a_moment(producer: &Producer) {
+    std::thread::sleep(PUSH);
     producer.poll(Duration::ZERO);
 }
 
@@ -213,7 +277,7 @@ pub(super) fn produce(
                 if now >= *deadline.get_or_insert(now + patience) {
                     return Err(NotTaken::Full);
                 }
-                producer.poll(Duration::from_millis(1));
+                wait_a_moment(producer);
                 if let Some(why) = producer.context().take_failure() {
                     return Err(NotTaken::Undelivered(why));
                 }

@@ -1,15 +1,11 @@
 //! Which messages of a refused batch are at fault.
 
-use rdkafka::message::{Headers as _, OwnedHeaders};
 use rdkafka::producer::Producer as _;
 use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{RefusedRecord, SinkError};
-use tidegate_record::RecordId;
-use tidegate_telemetry::trace::{TRACEPARENT, TRACESTATE};
 
 use super::deliveries::{Returned, Sent, is_size, refusal};
 use super::sink::KafkaSink;
-use super::target::Message;
 
 impl KafkaSink {
     /// A batch is refused for what one of its messages is, or for being too large as a whole. What came back goes once
@@ -27,8 +23,8 @@ impl KafkaSink {
             if !alone {
                 divide(&mut groups, returned);
             } else if let Some(mut message) = returned.pop() {
-                // It may be the header of its trace that makes it too large.
-                if is_size(message.code) && message.leave_out_trace() {
+                // It may be the headers of the host that make it too large.
+                if is_size(message.code) && self.leave_out(&mut message) {
                     groups.push(vec![message]);
                 } else {
                     self.refuse(message)?;
@@ -38,13 +34,18 @@ impl KafkaSink {
         Ok(())
     }
 
+    /// Whether a record had headers of the host; it has none any more.
+    fn leave_out(&mut self, returned: &mut Returned) -> bool {
+        match self.sent.get_mut(returned.number) {
+            Some(Sent::Record { of_host, .. }) => returned.leave_out(std::mem::take(of_host)),
+            _ => false,
+        }
+    }
+
     /// What a message stands for that is to be sent again, under another number.
     fn take_sent(&mut self, returned: &Returned) -> Sent {
-        let gone = Sent::Record(RecordId::default());
         let sent = self.sent.get_mut(returned.number);
-        sent.map_or(Sent::Record(RecordId::default()), |sent| {
-            std::mem::replace(sent, gone)
-        })
+        sent.map(std::mem::take).unwrap_or_default()
     }
 
     fn send_again(&mut self, returned: Returned) -> Result<(), SinkError> {
@@ -64,7 +65,7 @@ impl KafkaSink {
             let code = returned.code;
             let why = refusal(&self.target.options.topic, code, returned.key.is_some());
             let mut letter = match self.take_sent(&returned) {
-                Sent::Record(id) => {
+                Sent::Record { id, .. } => {
                     self.refused.push(RefusedRecord {
                         id,
                         key: returned.key,
@@ -93,35 +94,6 @@ impl KafkaSink {
                 Some(again) => returned = again,
                 None => return Ok(()),
             }
-        }
-    }
-}
-
-impl Returned {
-    /// Whether there was a header that says where a trace goes on; there is none any more.
-    fn leave_out_trace(&mut self) -> bool {
-        let Some(headers) = &self.headers else {
-            return false;
-        };
-        let kept = headers
-            .iter()
-            .filter(|header| !matches!(header.key, TRACEPARENT | TRACESTATE));
-        let kept = kept.fold(OwnedHeaders::new(), OwnedHeaders::insert);
-        let had = kept.count() < headers.count();
-        if had {
-            self.headers = Some(kept);
-        }
-        had
-    }
-
-    /// The message once more.
-    pub(super) fn message(&self) -> Message<'_> {
-        Message {
-            key: self.key.as_deref(),
-            value: self.value.as_deref(),
-            millis: self.millis,
-            headers: self.headers.clone(),
-            partition: None,
         }
     }
 }

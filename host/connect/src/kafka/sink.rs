@@ -4,11 +4,11 @@ use std::fmt;
 use std::time::Instant;
 
 use rdkafka::producer::{Producer as _, PurgeConfig};
-use tidegate_contract::{DeadLetter, RefusedRecord, Sink, SinkError, SinkPosition};
+use tidegate_contract::{DeadLetter, HostHeaders, RefusedRecord, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 
 use super::client::Settings;
-use super::deliveries::{Deliveries, NotTaken, Producer, Sent, produce, push};
+use super::deliveries::{Deliveries, NotTaken, Producer, Pushes, Sent, produce};
 use super::letter::Letter;
 use super::target::{KafkaSinkOptions, Message, Target, follow_topic, limit_batches, send_letter};
 
@@ -70,7 +70,7 @@ impl KafkaSink {
 
     /// Gives a message to librdkafka, waiting while its queue is full.
     pub(super) fn send(&mut self, message: Message<'_>, sent: Sent) -> Result<(), SinkError> {
-        let bytes = message.bytes();
+        let bytes = message.on_its_way();
         if bytes > self.target.largest {
             return Err(self.target.too_large(bytes));
         }
@@ -106,8 +106,9 @@ impl KafkaSink {
     pub(super) fn drain(&mut self) -> Result<(), SinkError> {
         let patience = self.target.options.patience;
         let deadline = Instant::now() + patience;
+        let mut pushes = Pushes::new();
         loop {
-            push(&self.producer);
+            pushes.push(&self.producer);
             self.check()?;
             let in_flight = self.producer.in_flight_count();
             if in_flight == 0 {
@@ -124,17 +125,13 @@ impl KafkaSink {
 }
 
 impl Sink for KafkaSink {
-    fn has_headers(&self) -> bool {
-        true
-    }
-
     fn settles_late(&self) -> bool {
         true
     }
 
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
-        let message = self.target.message(&record)?;
-        self.send(message, Sent::Record(record.id()))
+    fn write(&mut self, record: PublicRecord<'_>, host: HostHeaders<'_>) -> Result<(), SinkError> {
+        let (message, sent) = self.target.message(&record, host, self.target.largest)?;
+        self.send(message, sent)
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {

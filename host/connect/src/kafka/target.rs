@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use rdkafka::config::ClientConfig;
 use rdkafka::message::{Header, Headers, OwnedHeaders};
-use tidegate_contract::{DeadLetter, SinkError};
-use tidegate_record::PublicRecord;
+use tidegate_contract::{DeadLetter, HostHeaders, SinkError};
+use tidegate_record::{MAX_PAIRS, PublicRecord};
 use tracing::warn;
 
 use super::Properties;
 use super::client::{ask, find};
+use super::deliveries::Sent;
 use super::internal::{InternalTopic, Wanted};
 use super::letter::Letter;
 use super::topic::{self, Rules};
@@ -19,6 +20,8 @@ const LARGEST_MESSAGE: &str = "message.max.bytes";
 /// What it is in librdkafka unless set, and the most that it can be.
 const MESSAGE_MAX_BYTES: usize = 1_000_000;
 const LARGEST_OF_ALL: usize = 1_000_000_000;
+/// Bytes of a message that are none of its parts, at most.
+const MESSAGE_OVERHEAD: usize = 36;
 
 /// What is ours in the configuration of every producer.
 pub(super) const PRODUCER: [(&str, &str); 5] = [
@@ -80,7 +83,7 @@ pub(super) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Bytes of all its parts; librdkafka does not hold headers against its limit.
+    /// Bytes of all its parts.
     pub(super) fn bytes(&self) -> usize {
         let size = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
         let headers = self.headers.iter().flat_map(|headers| headers.iter());
@@ -88,6 +91,24 @@ impl Message<'_> {
             .map(|header| header.key.len() + size(header.value))
             .sum();
         size(self.key) + size(self.value) + headers
+    }
+
+    /// The most bytes that it can have on its way, which is what librdkafka holds against its limit.
+    pub(super) fn on_its_way(&self) -> usize {
+        // A length is a signed number in sevens of bits.
+        let length = |bytes: usize| match bytes {
+            0..64 => 1,
+            64..8192 => 2,
+            8192..1_048_576 => 3,
+            1_048_576..134_217_728 => 4,
+            _ => 5,
+        };
+        let headers = self.headers.iter().flat_map(|headers| headers.iter());
+        let headers = headers.map(|header| {
+            let value: Option<&[u8]> = header.value;
+            length(header.key.len()) + length(value.map_or(0, <[u8]>::len))
+        });
+        MESSAGE_OVERHEAD + self.bytes() + headers.sum::<usize>()
     }
 }
 
@@ -221,11 +242,14 @@ impl Target {
         ))
     }
 
-    /// A record as a message, if the topic may take it.
+    /// A record as a message, if the topic may take it. It is without the headers of the host where it would be larger than
+    /// this with them, or have more than whoever reads it takes.
     pub(super) fn message<'a>(
         &self,
         record: &'a PublicRecord<'_>,
-    ) -> Result<Message<'a>, SinkError> {
+        host: HostHeaders<'a>,
+        largest: usize,
+    ) -> Result<(Message<'a>, Sent), SinkError> {
         // 0 stands for "now" in librdkafka, and Kafka has no time before its epoch.
         let millis = record
             .event_time()
@@ -234,21 +258,27 @@ impl Target {
         if let Some(why) = self.rules.against(record, millis) {
             return Err(self.encode_error(why));
         }
-        let mut headers: Option<OwnedHeaders> = None;
-        for header in record.headers() {
-            let list = headers.unwrap_or_default();
-            headers = Some(list.insert(Header {
-                key: header.name,
-                value: header.value,
-            }));
-        }
-        Ok(Message {
+        let own = usize::from(record.headers().number());
+        let mut sent = Sent::Record {
+            id: record.id(),
+            of_host: host.written.len(),
+        };
+        let mut message = Message {
             key: record.key(),
             value: record.value(),
             millis,
-            headers,
+            headers: headers(record, host),
             partition: None,
-        })
+        };
+        let has_room = message.on_its_way() <= largest && own + host.written.len() <= MAX_PAIRS;
+        if let Sent::Record { of_host, .. } = &mut sent
+            && *of_host > 0
+            && !has_room
+        {
+            *of_host = 0;
+            message.headers = headers(record, host.unwritten());
+        }
+        Ok((message, sent))
     }
 
     pub(super) fn letter(&self, letter: &DeadLetter<'_>) -> Letter {
@@ -258,6 +288,14 @@ impl Target {
         }
         letter
     }
+}
+
+fn headers(record: &PublicRecord<'_>, host: HostHeaders<'_>) -> Option<OwnedHeaders> {
+    host.over(record.headers())
+        .fold(None, |list, (key, value)| {
+            let list: OwnedHeaders = list.unwrap_or_default();
+            Some(list.insert(Header { key, value }))
+        })
 }
 
 /// Gives a dead letter to `send`, as much of it as it takes.

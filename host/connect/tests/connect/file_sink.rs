@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tidegate_codec::{Encoder, EncoderOptions, Format};
 use tidegate_connect::file::FileSink;
-use tidegate_contract::{DeadLetter, Sink, SinkError, SinkPosition};
+use tidegate_contract::{DeadLetter, HostHeaders, Sink, SinkError, SinkPosition};
 use tidegate_record::{Batch, BatchBuilder, NewRecord, RecordId};
 
 use crate::memory::Memory;
@@ -34,7 +34,10 @@ fn batch(value: &str) -> Batch {
 }
 
 fn write(sink: &mut dyn Sink, value: &str) -> Result<(), SinkError> {
-    sink.write(batch(value).view().get(0).unwrap().public())
+    sink.write(
+        batch(value).view().get(0).unwrap().public(),
+        HostHeaders::default(),
+    )
 }
 
 fn position(length: u64) -> SinkPosition {
@@ -43,6 +46,15 @@ fn position(length: u64) -> SinkPosition {
         identity: PATH.into(),
         length,
         head: String::new(),
+        ended: false,
+    }
+}
+
+/// The same, as the run left it that wrote it and ended in order.
+fn ended(length: u64) -> SinkPosition {
+    SinkPosition {
+        ended: true,
+        ..position(length)
     }
 }
 
@@ -95,18 +107,14 @@ fn recovery_takes_away_what_no_cut_knows_of() {
 fn what_lies_beyond_the_end_of_a_run_is_refused_and_stays() {
     let disk = Memory::default();
     disk.put(PATH, b"1\n2\n");
-    let error = sink(&disk)
-        .after_an_end(true)
-        .recover(&[position(2)])
-        .unwrap_err()
-        .to_string();
+    let error = sink(&disk).recover(&[ended(2)]).unwrap_err().to_string();
     assert!(
-        error.contains("4 bytes and the last run ended with 2 bytes"),
+        error.contains("4 bytes and the last run that wrote it ended with 2 bytes"),
         "{error}"
     );
     assert_eq!(disk.text(PATH), "1\n2\n");
-    let mut again = sink(&disk).after_an_end(true);
-    again.recover(&[position(4)]).unwrap();
+    let mut again = sink(&disk);
+    again.recover(&[ended(4)]).unwrap();
 }
 
 #[test]
@@ -287,15 +295,19 @@ fn a_file_that_the_last_run_did_not_write_is_not_cut() {
     // Ended: the other one stays as it is, and this one must be new.
     let disk = Memory::default();
     disk.put(PATH, b"mine\n");
-    let ended = || sink(&disk).after_an_end(true);
-    let error = ended().recover(&[other(2)]).unwrap_err().to_string();
+    let ended = SinkPosition {
+        ended: true,
+        ..other(2)
+    };
+    let error = sink(&disk).recover(std::slice::from_ref(&ended));
+    let error = error.unwrap_err().to_string();
     for part in [PATH, "out/before.jsonl", "5 bytes", "new or empty file"] {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert_eq!(disk.text(PATH), "mine\n");
     disk.put(PATH, b"");
-    let mut changed = ended();
-    changed.recover(&[other(2)]).unwrap();
+    let mut changed = sink(&disk);
+    changed.recover(&[ended]).unwrap();
     assert_eq!(changed.position(), Some(position(0)));
     drop(changed);
     // A run that wrote nothing yet left nothing behind.
@@ -316,13 +328,13 @@ fn a_file_that_the_last_run_did_not_write_is_not_cut() {
 fn a_sink_that_comes_back_to_a_file_goes_on_where_it_left_it() {
     let before = SinkPosition {
         identity: "out/before.jsonl".into(),
-        ..position(3)
+        ..ended(3)
     };
-    let known = [position(4), before.clone()];
+    let known = [ended(4), before.clone()];
     let disk = Memory::default();
     disk.put(PATH, b"1\n2\n");
     disk.put("out/before.jsonl", b"33\n");
-    let mut back = sink(&disk).after_an_end(true);
+    let mut back = sink(&disk);
     back.recover(&known).unwrap();
     assert_eq!(back.position(), Some(position(4)));
     write(&mut back, "4").unwrap();
@@ -330,17 +342,18 @@ fn a_sink_that_comes_back_to_a_file_goes_on_where_it_left_it() {
     assert_eq!(disk.text(PATH), "1\n2\n4\n");
     drop(back);
     // What others wrote to it meanwhile, or took away, is not cut and not gone past; one that is gone begins anew.
-    for (bytes, ended) in [("1\n2\n9\n", true), ("1\n2\n9\n", false), ("1\n", true)] {
+    for (bytes, whole) in [("1\n2\n9\n", true), ("1\n2\n9\n", false), ("1\n", true)] {
         let disk = Memory::default();
         disk.put(PATH, bytes.as_bytes());
         let known = [
-            position(4),
+            ended(4),
             SinkPosition {
-                length: if ended { 3 } else { 0 },
+                length: if whole { 3 } else { 0 },
+                ended: whole,
                 ..before.clone()
             },
         ];
-        let mut back = sink(&disk).after_an_end(ended);
+        let mut back = sink(&disk);
         let error = back.recover(&known).unwrap_err().to_string();
         let found = format!("{} bytes and had 4 when the sink left it", bytes.len());
         for part in [PATH, "out/before.jsonl", &found, "another state directory"] {
@@ -348,13 +361,21 @@ fn a_sink_that_comes_back_to_a_file_goes_on_where_it_left_it() {
         }
         assert_eq!(disk.text(PATH), bytes);
     }
-    let mut anew = sink(&Memory::default()).after_an_end(true);
+    let mut anew = sink(&Memory::default());
     anew.recover(&known).unwrap();
     assert_eq!(anew.position(), Some(position(0)));
     // The file that it wrote last may have the rest of a crash.
     let disk = Memory::default();
     disk.put(PATH, b"1\n2\n9");
     sink(&disk).recover(&[before.clone(), position(4)]).unwrap();
+    assert_eq!(disk.text(PATH), "1\n2\n");
+    // So it is where the sink was taken out after that crash, and others have ended since.
+    disk.put(PATH, b"1\n2\n9");
+    let other = SinkPosition {
+        sink: "others".into(),
+        ..ended(3)
+    };
+    sink(&disk).recover(&[position(4), other]).unwrap();
     assert_eq!(disk.text(PATH), "1\n2\n");
     // Another sink's positions are none of its own.
     let others = SinkPosition {
@@ -389,10 +410,7 @@ fn a_file_is_the_same_under_every_path_that_leads_to_it() {
     let disk = Memory::default();
     disk.link(PATH, "/disk-2/answers.jsonl");
     disk.put(PATH, b"1\n2\n");
-    sink(&disk)
-        .after_an_end(true)
-        .recover(&[position(4)])
-        .unwrap();
+    sink(&disk).recover(&[ended(4)]).unwrap();
     // Of several paths of one file the latest has its length.
     let disk = Memory::default();
     disk.link("old/answers.jsonl", PATH);
@@ -402,5 +420,9 @@ fn a_file_is_the_same_under_every_path_that_leads_to_it() {
         named("old/answers.jsonl", 4),
         named("other", 3),
     ];
-    sink(&disk).after_an_end(true).recover(&known).unwrap();
+    let known = known.map(|known| SinkPosition {
+        ended: true,
+        ..known
+    });
+    sink(&disk).recover(&known).unwrap();
 }

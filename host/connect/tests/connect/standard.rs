@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions, Format};
 use tidegate_connect::standard::{StandardSink, StandardSource};
-use tidegate_contract::{Partition, Sink, Source, SourceEvent};
+use tidegate_contract::{HostHeaders, Partition, Sink, Source, SourceEvent};
 use tidegate_record::{BatchBuilder, NewRecord};
 
 use crate::{WAIT, read_to_end};
@@ -148,7 +148,11 @@ fn write_one(sink: &mut StandardSink) {
     };
     builder.push(&record).unwrap();
     let batch = builder.finish(0);
-    sink.write(batch.view().get(0).unwrap().public()).unwrap();
+    sink.write(
+        batch.view().get(0).unwrap().public(),
+        HostHeaders::default(),
+    )
+    .unwrap();
 }
 
 #[test]

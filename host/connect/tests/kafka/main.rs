@@ -27,7 +27,9 @@ use std::time::{Duration, Instant};
 
 use tidegate_codec::{DecoderOptions, Format};
 use tidegate_connect::kafka::{KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions};
-use tidegate_contract::{Done, Partition, Rejected, Sink, Source, SourceEvent};
+use tidegate_contract::{
+    Done, HostHeaders, Partition, Rejected, Sink, SinkError, Source, SourceEvent,
+};
 use tidegate_record::{BatchBuilder, NewRecord};
 
 use broker::brokers;
@@ -175,12 +177,29 @@ fn sink(topic: &str) -> KafkaSink {
     KafkaSink::open(KafkaSinkOptions::new(brokers(), topic, "support-bot")).unwrap()
 }
 
-fn write(sink: &mut KafkaSink, record: &NewRecord<'_>) -> Result<(), tidegate_contract::SinkError> {
+fn write(sink: &mut KafkaSink, record: &NewRecord<'_>) -> Result<(), SinkError> {
+    write_with(sink, record, HostHeaders::default())
+}
+
+fn write_with(
+    sink: &mut KafkaSink,
+    record: &NewRecord<'_>,
+    host: HostHeaders<'_>,
+) -> Result<(), SinkError> {
     let mut builder = BatchBuilder::default();
     builder.push(record).unwrap();
     let batch = builder.finish(0);
-    sink.write(batch.view().get(0).unwrap().public())
+    sink.write(batch.view().get(0).unwrap().public(), host)
 }
+
+/// Headers as the host has them for a traced record: one more than 60 bytes long.
+const TRACED: HostHeaders<'static> = HostHeaders {
+    names: &["traceparent", "tracestate"],
+    written: &[(
+        "traceparent",
+        b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    )],
+};
 
 /// Writes these values, each with itself as its key.
 fn produce(topic: &str, values: impl IntoIterator<Item = String>) {

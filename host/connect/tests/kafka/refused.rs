@@ -5,7 +5,7 @@ use tidegate_contract::{DeadLetter, Sink, SinkError};
 use tidegate_record::{NewRecord, RecordId};
 
 use crate::broker::{alter, brokers, topic, topic_with};
-use crate::{numbers, options, read_to_end, write};
+use crate::{TRACED, numbers, options, read_to_end, write, write_with};
 
 /// A sink whose messages are as large on their way as they are here.
 fn plain_sink(topic: &str) -> KafkaSink {
@@ -252,7 +252,7 @@ fn a_property_that_lets_a_message_be_no_larger_is_named() {
     let error = write(&mut sink, &record(0, None, &[b'x'; 6000])).unwrap_err();
     let said = error.to_string();
     assert!(
-        said.contains("6000 bytes exceed message.max.bytes 5000, a property"),
+        said.contains("6036 bytes exceed message.max.bytes 5000, a property"),
         "{said}"
     );
 }
@@ -350,4 +350,73 @@ fn a_topic_that_refuses_every_dead_letter_is_named() {
         error.contains(&topic) && error.contains("dead letter") && error.contains("larger"),
         "{error}"
     );
+}
+
+#[test]
+fn headers_of_the_host_take_the_place_of_those_of_their_names_and_nothing_is_too_large_for_them() {
+    let topic = topic("host-headers", 1);
+    let mut sink = plain_sink(&topic);
+    // The sink was opened before. Each is a batch of its own; one of them has no room for 66 bytes more.
+    alter(&topic, "max.message.bytes", "1000");
+    let narrow = [b'x'; 860];
+    let own: [(&str, Option<&[u8]>); 3] = [
+        ("traceparent", Some(b"forged")),
+        ("own", Some(b"1")),
+        ("tracestate", None),
+    ];
+    for (number, value) in (0..).zip([b"small".as_slice(), &narrow, b"small"]) {
+        let record = NewRecord {
+            headers: &own,
+            ..record(number, None, value)
+        };
+        let host = match number {
+            2 => TRACED.unwritten(),
+            _ => TRACED,
+        };
+        write_with(&mut sink, &record, host).unwrap();
+        sink.flush().unwrap();
+    }
+    assert!(sink.take_refused().is_empty());
+    let (name, written) = TRACED.written[0];
+    let traced = (name.to_owned(), Some(written.to_vec()));
+    let own = ("own".to_owned(), Some(b"1".to_vec()));
+    let read = read_to_end(options(&topic, &topic), 1).records;
+    let headers: Vec<_> = read.into_iter().map(|seen| seen.headers).collect();
+    let expected = [vec![own.clone(), traced], vec![own.clone()], vec![own]];
+    assert_eq!(headers, expected);
+    // Without the host's headers it is what it is: its own of that name are not taken for them.
+    let record = NewRecord {
+        headers: &[("traceparent", Some(&[b'x'; 200]))],
+        ..record(3, None, &narrow)
+    };
+    write(&mut sink, &record).unwrap();
+    sink.flush().unwrap();
+    assert_eq!(sink.take_refused().len(), 1);
+}
+
+#[test]
+fn what_a_message_has_no_room_for_with_headers_of_the_host_goes_without_them() {
+    let topic = topic("host-headers-by-property", 1);
+    let limit = ("message.max.bytes".to_owned(), "5000".to_owned());
+    let mut sink = KafkaSink::open(KafkaSinkOptions {
+        properties: Properties::from([limit]),
+        ..KafkaSinkOptions::new(brokers(), &topic, "support-bot")
+    })
+    .unwrap();
+    let value = [b'x'; 4900];
+    write_with(&mut sink, &record(0, None, &value), TRACED).unwrap();
+    write_with(&mut sink, &record(1, None, &value[..4800]), TRACED).unwrap();
+    sink.flush().unwrap();
+    // As many headers as a record may have.
+    let mut sink = plain_sink(&topic);
+    let many = vec![("", None); 65_535];
+    let record = NewRecord {
+        headers: &many,
+        ..record(2, None, b"v")
+    };
+    write_with(&mut sink, &record, TRACED).unwrap();
+    sink.flush().unwrap();
+    let read = read_to_end(options(&topic, &topic), 1).records;
+    let headers: Vec<_> = read.iter().map(|seen| seen.headers.len()).collect();
+    assert_eq!(headers, [0, 1, 65_535]);
 }

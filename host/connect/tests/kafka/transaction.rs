@@ -10,14 +10,14 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::topic_partition_list::Offset;
 use tidegate_connect::kafka::KafkaSinkOptions;
 use tidegate_contract::{
-    Assignment, Committer, Cut, DeadLetter, Keeper, Mark, Settled, Sink, Source, SourceEvent,
-    Store, TaskCut, TaskId,
+    Assignment, Committer, Cut, DeadLetter, HostHeaders, Keeper, Mark, Settled, Sink, Source,
+    SourceEvent, Store, TaskCut, TaskId,
 };
 use tidegate_record::RecordId;
 
 use crate::broker::{alter, brokers, records, topic};
 use crate::worker::{Nobody, Setup, Worker};
-use crate::{DEADLINE, Seen, WAIT, numbers, options, produce, read_to_end};
+use crate::{DEADLINE, Seen, TRACED, WAIT, numbers, options, produce, read_to_end};
 
 /// What a reader of committed records sees of a topic with one partition.
 fn committed(topic: &str) -> Vec<String> {
@@ -152,19 +152,25 @@ fn a_limit_that_a_later_sink_sets_holds_for_all_of_them() {
     small.properties = [("message.max.bytes".to_owned(), "5000".to_owned())].into();
     let _second = committer.sink(small, "second").unwrap();
     committer.follow("tickets", &setup.source()).unwrap();
-    let mut builder = tidegate_record::BatchBuilder::default();
-    let record = tidegate_record::NewRecord {
-        value: Some(&[b'x'; 6000]),
-        ..Default::default()
-    };
-    builder.push(&record).unwrap();
-    let batch = builder.finish(0);
-    let written = first.write(batch.view().get(0).unwrap().public());
-    let said = written.unwrap_err().to_string();
-    assert!(
-        said.contains("exceed message.max.bytes 5000, a property"),
-        "{said}"
-    );
+    // With what a message has beside its value, 4,990 bytes are more, too.
+    for bytes in [6000, 4990] {
+        let mut builder = tidegate_record::BatchBuilder::default();
+        let record = tidegate_record::NewRecord {
+            value: Some(&[b'x'; 6000][..bytes]),
+            ..Default::default()
+        };
+        builder.push(&record).unwrap();
+        let batch = builder.finish(0);
+        let written = first.write(
+            batch.view().get(0).unwrap().public(),
+            HostHeaders::default(),
+        );
+        let said = written.unwrap_err().to_string();
+        assert!(
+            said.contains("exceed message.max.bytes 5000, a property"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
@@ -313,6 +319,41 @@ fn a_refused_record_is_found_among_many_and_all_others_are_committed() {
     worker.close();
 }
 
+#[test]
+fn a_record_that_is_too_large_with_headers_of_the_host_is_committed_without_them() {
+    let (input, output) = topics("txn-host-headers");
+    // Twice that, as key and value: the first has no room for 66 bytes more, the second none at all.
+    let value = |number: u32| match number {
+        17 | 230 => format!("{number} {}", "x".repeat(1930)),
+        77 => format!("77 {}", "x".repeat(5000)),
+        number => number.to_string(),
+    };
+    produce(&input, (0..300).map(value));
+    let mut worker = Worker::open(&Setup::new(&input, &output, "a"));
+    worker.host = TRACED;
+    // The sink knows nothing of it.
+    alter(&output, "max.message.bytes", "4000");
+    worker.until(|worker| worker.read.len() == 300);
+    worker.cut();
+    let settled = until_committed(&mut worker, 300);
+    assert!(matches!(settled, Settled::Committed { .. }));
+    assert!(worker.aborts < 4, "{}", worker.aborts);
+    let refused: Vec<u64> = worker.refused.iter().map(|one| one.id.offset).collect();
+    assert_eq!(refused, [77]);
+    let read = read_to_end(options(&output, "reader"), 1);
+    let written = read.records.iter().map(|seen| {
+        let text = String::from_utf8_lossy(seen.value.as_deref().unwrap_or_default());
+        (text.into_owned(), seen.headers.len())
+    });
+    let expected = (0..300).filter(|number| *number != 77);
+    let expected = expected.map(|number| {
+        let is_narrow = matches!(number, 17 | 230);
+        (value(number), usize::from(!is_narrow))
+    });
+    assert!(written.eq(expected));
+    worker.close();
+}
+
 /// Reads so many records anew, and cuts, until a cut of all of them holds.
 fn until_committed(worker: &mut Worker, records: usize) -> Settled {
     let deadline = Instant::now() + DEADLINE;
@@ -350,7 +391,10 @@ fn many_records_at_fault_cost_few_aborts() {
         let batch = builder.finish(0);
         worker
             .sink
-            .write(batch.view().get(0).unwrap().public())
+            .write(
+                batch.view().get(0).unwrap().public(),
+                HostHeaders::default(),
+            )
             .unwrap();
     }
     let settled = worker.cut();
@@ -468,7 +512,7 @@ fn two_sources_of_a_worker_are_part_of_one_transaction() {
                     batch, next: at, ..
                 } => {
                     for record in batch.view().records() {
-                        sink.write(record.public()).unwrap();
+                        sink.write(record.public(), HostHeaders::default()).unwrap();
                     }
                     next.insert(id(name), at);
                 }

@@ -1,6 +1,8 @@
 //! What a committer promises when the brokers' answer to a commit is lost, or what is written while a refused record is
 //! looked for.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::time::Duration;
 
 use tidegate_contract::{Entry, EntryKey, EntryPart, Settled, TaskCut};
@@ -135,5 +137,53 @@ fn brokers_that_take_nothing_while_a_refused_record_is_looked_for_end_no_worker(
     }
     assert_eq!(worker.refused.len(), 1);
     assert_eq!(committed(&setup), (0..100).collect::<Vec<_>>());
+    worker.close();
+}
+
+/// Hundredths of a second that each thread which commits has worked, by its number.
+fn worked() -> BTreeMap<OsString, u64> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let times = threads.filter_map(|thread| {
+        // `proc_pid_stat(5)`: the name is in parentheses; its times in and for the program are the 12th and 13th behind it.
+        let line = std::fs::read_to_string(thread.path().join("stat")).ok()?;
+        let (name, rest) = line.rsplit_once(") ")?;
+        let mut times = rest
+            .split(' ')
+            .skip(11)
+            .map(|time| time.parse::<u64>().unwrap());
+        let both = times.next()? + times.next()?;
+        name.contains("tidegate-commit")
+            .then_some((thread.file_name(), both))
+    });
+    times.collect()
+}
+
+#[test]
+fn a_cut_that_waits_for_brokers_leaves_them_the_processor() {
+    let proxy = Proxy::open();
+    let others = worked();
+    let (_setup, mut worker) = worker("unknown-rests", &proxy);
+    worker.until(|worker| worker.read.len() == 100);
+    let mut before = worked();
+    before.retain(|thread, _| !others.contains_key(thread));
+    assert!(!before.is_empty());
+    proxy.lose(Loses::Writes);
+    // Each is waited for, and then taken back.
+    for _ in 0..2 {
+        let settled = worker.cut();
+        assert!(matches!(settled, Settled::Aborted { .. }), "{settled:?}");
+        worker.read.clear();
+        worker.until(|worker| worker.read.len() == 100);
+    }
+    // One of them is its own; some may be those of other tests, which have much to do.
+    let after = worked();
+    let times = before.iter().filter_map(|(thread, before)| {
+        let after = after.get(thread)?;
+        Some(after.saturating_sub(*before))
+    });
+    let least = times.min().unwrap();
+    assert!(least < 50, "worked for {least} hundredths of a second");
+    proxy.lose(Loses::Nothing);
+    assert!(matches!(worker.cut(), Settled::Committed { .. }));
     worker.close();
 }

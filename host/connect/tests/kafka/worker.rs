@@ -14,8 +14,8 @@ use tidegate_connect::kafka::{
     KafkaSourceOptions, Properties, TransactionOptions,
 };
 use tidegate_contract::{
-    Assigned, Assignment, CommitError, Committer, Cut, EntryCipher, Participants, RefusedRecord,
-    Settled, Sink, Source, SourceEvent, TaskCut, TaskId, TaskImage,
+    Assigned, Assignment, CommitError, Committer, Cut, EntryCipher, HostHeaders, Participants,
+    RefusedRecord, Settled, Sink, Source, SourceEvent, TaskCut, TaskId, TaskImage,
 };
 use tidegate_record::BatchView;
 
@@ -135,6 +135,8 @@ pub(crate) struct Worker {
     pub(crate) source: KafkaSource,
     pub(crate) committer: KafkaCommitter,
     pub(crate) sink: Box<dyn Sink>,
+    /// What the host has written beside each record.
+    pub(crate) host: HostHeaders<'static>,
     /// Where reading of each task stands.
     pub(crate) next: BTreeMap<u32, u64>,
     /// What each task had when it began, or went back.
@@ -171,6 +173,7 @@ impl Worker {
             source,
             committer,
             sink,
+            host: HostHeaders::default(),
             next: BTreeMap::new(),
             images: BTreeMap::new(),
             cuts: BTreeMap::new(),
@@ -203,7 +206,7 @@ impl Worker {
         for record in batch.records() {
             let refused = |refused: &RefusedRecord| refused.id == record.id();
             if !self.refused.iter().any(refused) {
-                self.sink.write(record.public()).unwrap();
+                self.sink.write(record.public(), self.host).unwrap();
             }
             let value = record.value().unwrap_or_default();
             self.read.push(String::from_utf8_lossy(value).into_owned());

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Frame;
 use serde_json::Value;
@@ -59,6 +59,15 @@ impl Live {
             places: Arc::new(Semaphore::new(VIEWERS)),
             looking: Mutex::default(),
         }
+    }
+
+    /// Lets go of all who look; they may come again.
+    fn begin_anew(&self) {
+        let mut looking = self.lock();
+        *looking = Looking {
+            is_closed: looking.is_closed,
+            ..Looking::default()
+        };
     }
 
     fn lock(&self) -> MutexGuard<'_, Looking> {
@@ -134,8 +143,19 @@ pub(super) async fn follow(State(shared): State<Arc<Shared>>) -> Response {
         ended: false,
         _place: place,
     };
-    let kind = HeaderValue::from_static("text/event-stream");
-    let mut response = ([(header::CONTENT_TYPE, kind)], Body::new(events)).into_response();
+    // A proxy before it passes each event on when it comes.
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        ),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        ),
+    ];
+    let mut response = (headers, Body::new(events)).into_response();
     response.extensions_mut().insert(Following);
     response
 }
@@ -153,7 +173,7 @@ async fn feed(shared: Arc<Shared>) {
             // A panic, which is in the log. Those who look come again.
             failure => {
                 warn!(?failure, "the host does not say how it stands");
-                *shared.live.lock() = Looking::default();
+                shared.live.begin_anew();
                 false
             }
         };

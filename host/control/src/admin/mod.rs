@@ -18,6 +18,7 @@ mod page;
 mod playground;
 mod read_only;
 mod routes;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod unread;

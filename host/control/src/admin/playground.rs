@@ -15,10 +15,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::bodies;
 use super::routes::{Shared, failed};
+use super::shape::{self, Kind};
 use crate::api::Host;
 use crate::playground::{
-    Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, ModelAnswer, ModelQuestion,
-    PlaygroundRefused, TryRecord,
+    Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, MAX_TRIED_SECONDS, ModelAnswer,
+    ModelQuestion, PlaygroundRefused, TryRecord,
 };
 
 /// Questions to models that are under way at once.
@@ -28,6 +29,31 @@ const LONGEST_QUESTION: usize = 12 * MAX_PROMPT + (64 << 10);
 const LONGEST_RECORD: usize = 6 * (MAX_TRIED + 2 * MAX_TRIED_HEAD) + (64 << 10);
 /// Parts of an answer that wait for whoever reads it: all there can be, so that nobody who makes one waits.
 const PARTS: usize = MAX_ANSWER as usize + 16;
+
+/// What is asked, and what is tried: an example, and the members that there can be.
+const QUESTION: (&str, &[(&str, Kind)]) = (
+    "{\"model\": \"support\", \"prompt\": \"...\"}",
+    &[
+        ("model", Kind::Text),
+        ("prompt", Kind::Text),
+        ("system", Kind::TextOrNull),
+        ("raw", Kind::TrueOrFalse),
+        ("max_tokens", Kind::Whole(u32::MAX as u64)),
+        ("temperature", Kind::Number),
+        ("seed", Kind::Whole(u64::MAX)),
+    ],
+);
+const RECORD: (&str, &[(&str, Kind)]) = (
+    "{\"source\": \"tickets\", \"value\": \"...\"}",
+    &[
+        ("source", Kind::Text),
+        ("key", Kind::TextOrNull),
+        ("value", Kind::Text),
+        ("headers", Kind::Pairs),
+        ("ask", Kind::TrueOrFalse),
+        ("seconds", Kind::Whole(MAX_TRIED_SECONDS as u64)),
+    ],
+);
 
 /// What may be under way at once.
 pub(super) struct Places {
@@ -90,8 +116,7 @@ pub(super) async fn model(State(shared): State<Arc<Shared>>, request: Request) -
             format!("{QUESTIONS} questions are under way, the most there may be; try again"),
         );
     };
-    let example = "{\"model\": \"support\", \"prompt\": \"...\"}";
-    let question: ModelQuestion = match read(request, LONGEST_QUESTION, example).await {
+    let question: ModelQuestion = match read(request, LONGEST_QUESTION, QUESTION).await {
         Ok(question) => question,
         Err(response) => return response,
     };
@@ -132,8 +157,7 @@ pub(super) async fn record(State(shared): State<Arc<Shared>>, request: Request) 
             "another record is being tried; try again when that has ended",
         );
     };
-    let example = "{\"source\": \"tickets\", \"value\": \"...\"}";
-    let record: TryRecord = match read(request, LONGEST_RECORD, example).await {
+    let record: TryRecord = match read(request, LONGEST_RECORD, RECORD).await {
         Ok(record) => record,
         Err(response) => return response,
     };
@@ -162,12 +186,19 @@ fn tried(host: &dyn Host, record: &TryRecord, waiter: &Waiter) -> Response {
 async fn read<T: DeserializeOwned>(
     request: Request,
     longest: usize,
-    example: &str,
+    (example, members): (&str, &[(&str, Kind)]),
 ) -> Result<T, Response> {
     let body = bodies::read(request, longest).await?;
-    serde_json::from_slice(&body).map_err(|error| {
-        let why = format!("the body is not {example}: {error}");
-        failed(StatusCode::BAD_REQUEST, why)
+    let taken = match shape::is_object(&body) {
+        true => serde_json::from_slice(&body).map_err(Some),
+        false => Err(None),
+    };
+    taken.map_err(|error| {
+        let why = shape::fault(&body, error.as_ref(), members);
+        failed(
+            StatusCode::BAD_REQUEST,
+            format!("the body is not {example}: {why}"),
+        )
     })
 }
 

@@ -14,15 +14,12 @@ use axum::response::Response;
 use axum::routing::get;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::routes::{Shared, failed, status};
-use super::{HEAD, letters, live, logs, page};
+use super::{letters, live, logs, page};
 use crate::api::Host;
 
-/// Requests at once; more wait for a place as long as for a head.
-const REQUESTS: usize = 8;
 /// For the head of an answer: dead letters of a topic are asked of brokers.
 const ANSWER: Duration = Duration::from_secs(60);
 
@@ -30,7 +27,6 @@ const ANSWER: Duration = Duration::from_secs(60);
 pub struct ReadOnlyPage {
     router: Router,
     shared: Arc<Shared>,
-    places: Arc<Semaphore>,
 }
 
 impl ReadOnlyPage {
@@ -61,7 +57,6 @@ impl ReadOnlyPage {
         ReadOnlyPage {
             router: router.with_state(shared.clone()),
             shared,
-            places: Arc::new(Semaphore::new(REQUESTS)),
         }
     }
 
@@ -81,17 +76,10 @@ impl ReadOnlyPage {
             None => path.to_owned(),
             Some(query) => format!("{path}?{query}"),
         };
-        let (router, places) = (self.router.clone(), self.places.clone());
+        let router = self.router.clone();
         async move {
             let Ok(uri) = target.parse::<Uri>() else {
                 return failed(StatusCode::BAD_REQUEST, "this is no address");
-            };
-            let place = timeout(HEAD, places.acquire_owned()).await;
-            let Ok(Ok(_place)) = place else {
-                return failed(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    format!("{REQUESTS} requests are under way, the most there may be; try again"),
-                );
             };
             let mut request = Request::new(Body::empty());
             *request.method_mut() = method;

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::live::{self, Live};
 use super::page;
 use super::playground::{self, Places};
-use super::{CONFIG_BYTES, MAX_COMPONENT, MAX_CONFIG};
+use super::{CONFIG_BYTES, HEAD, MAX_COMPONENT, MAX_CONFIG};
 use crate::api::{DeployRefused, DeployRequest, Host, StatusReport};
 use crate::metrics_token::{Unread, read_metrics_token};
 use crate::token::same;
@@ -30,6 +30,10 @@ use crate::token::same;
 const BODY: Duration = Duration::from_secs(60);
 /// Where metrics are.
 pub(super) const METRICS: &str = "/metrics";
+/// Calls of the host at once for those who may change it; more wait for a place as long as for a head.
+const CALLS: usize = 32;
+/// The same for all who can only look.
+const LOOKS: usize = 8;
 /// Longest label, characters.
 const LABEL: usize = 200;
 
@@ -41,6 +45,9 @@ pub(super) struct Shared {
     read_only: bool,
     /// One component is taken at a time: each may be large.
     uploads: Semaphore,
+    /// For calls that may block.
+    calls: Arc<Semaphore>,
+    most_calls: usize,
 }
 
 /// A status, and what whoever asks for it may do.
@@ -54,12 +61,15 @@ pub(super) struct Shown {
 
 impl Shared {
     pub(super) fn new(host: Arc<dyn Host>, read_only: bool) -> Shared {
+        let most_calls = if read_only { LOOKS } else { CALLS };
         Shared {
             host,
             live: Live::new(),
             playground: Places::new(),
             read_only,
             uploads: Semaphore::new(1),
+            calls: Arc::new(Semaphore::new(most_calls)),
+            most_calls,
         }
     }
 
@@ -214,18 +224,32 @@ pub(super) async fn may_scrape(path: PathBuf, given: Vec<u8>) -> bool {
     compared.await.unwrap_or(false)
 }
 
-/// Runs a call that may block on a thread that may.
+/// Runs a call that may block on a thread that may. Its place is its own until it ends: whoever asked may be gone long
+/// before.
 pub(super) async fn call<T: Send + 'static>(
     shared: Arc<Shared>,
     call: impl FnOnce(&dyn Host) -> T + Send + 'static,
 ) -> Result<T, Response> {
-    blocking(move || call(&*shared.host)).await
+    blocking(shared, move |shared| call(&*shared.host)).await
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
+    shared: Arc<Shared>,
+    work: impl FnOnce(&Shared) -> T + Send + 'static,
 ) -> Result<T, Response> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| {
+    let place = timeout(HEAD, shared.calls.clone().acquire_owned()).await;
+    let Ok(Ok(place)) = place else {
+        let most = shared.most_calls;
+        return Err(failed(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("{most} requests are under way, the most there may be; try again"),
+        ));
+    };
+    let working = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        work(&shared)
+    });
+    working.await.map_err(|_| {
         failed(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the host failed at this; see its log",
@@ -234,7 +258,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 pub(super) async fn status(State(shared): State<Arc<Shared>>) -> Response {
-    match blocking(move || shared.shown()).await {
+    match blocking(shared, Shared::shown).await {
         Ok(shown) => Json(shown).into_response(),
         Err(response) => response,
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 mod page;
 mod playground;
+mod read_only;
 mod watched;
 
 use super::*;
@@ -15,6 +16,7 @@ use crate::api::{
     SlotCounters, SlotReport, StatusReport,
 };
 use crate::client::{Client, ClientError};
+use crate::letters::{LetterReport, LettersRefused};
 use crate::models::{BreakerState, ModelRefused, ModelReport, RemoteReport};
 use crate::playground::{
     Hearer, ModelAnswer, ModelQuestion, PlaygroundRefused, TriedRecord, TryRecord,
@@ -32,6 +34,10 @@ struct Fake {
     asked: AtomicU64,
     /// Things of the playground that are under way.
     under_way: AtomicU64,
+    /// Letters that are looked for, the most at once, and whether that ends.
+    looks: AtomicU64,
+    most_looks: AtomicU64,
+    found: AtomicBool,
 }
 
 fn version(version: &str) -> ComponentVersion {
@@ -89,6 +95,7 @@ fn report() -> StatusReport {
         instance: "one".into(),
         audit: None,
         progress: Vec::new(),
+        troubles: Vec::new(),
     }
 }
 
@@ -108,6 +115,16 @@ impl Host for Fake {
         let records = self.records.load(Ordering::SeqCst);
         report.records.input = report.records.input.max(records);
         report
+    }
+
+    fn dead_letter(&self, id: &str) -> Result<LetterReport, LettersRefused> {
+        let now = self.looks.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_looks.fetch_max(now, Ordering::SeqCst);
+        while !self.found.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.looks.fetch_sub(1, Ordering::SeqCst);
+        Err(LettersRefused::Unknown { id: id.to_owned() })
     }
 
     fn models(&self) -> Vec<ModelReport> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tidegate_state::audit::taken_by;
 use tidegate_state::real_path;
 
 use super::disk::{Directory, FileId, expand, fits};
@@ -132,6 +133,16 @@ impl<'f> Files<'f> {
     /// The audit, whose further files have its name and a number.
     pub(crate) fn audit(&mut self, typed: &Typed<String>) -> PathBuf {
         let path = self.written(typed);
+        if let Some(first) = taken_by(&real_path(&path)) {
+            self.found.about(
+                typed,
+                format!(
+                    "{:?} is how a further file of the audit {} is called; write to another file",
+                    typed.value,
+                    self.directory.shown(&first)
+                ),
+            );
+        }
         self.audit = Some(real_path(&path));
         path
     }

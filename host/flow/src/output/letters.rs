@@ -3,8 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::{
-    Became, Blame, CommitError, DeadLetter, LETTER_HEADERS, LetterForm, LetterHeader, LetterSeal,
-    ModelError, Rejected, SealedFor,
+    Became, Blame, CommitError, DeadLetter, HostHeaders, LETTER_HEADERS, LetterForm, LetterHeader,
+    LetterSeal, ModelError, Rejected, SealedFor,
 };
 use tidegate_record::{RecordId, RecordView};
 use tidegate_telemetry::events::{RecordDead, RecordUnanswered};
@@ -13,6 +13,7 @@ use tidegate_telemetry::trace::TraceId;
 use super::{DEAD_LETTERS, Output, name_of, source_name};
 use crate::error::FlowError;
 use crate::hearing::At;
+use crate::traced::Onward;
 
 /// Where input ends that cannot become a record.
 const DECODE: &str = "decode";
@@ -61,9 +62,13 @@ impl Output {
             }
             .emit(&self.meters);
         } else {
-            let kept = self.traces.kept(record);
-            let kept = kept.as_ref().and_then(|kept| kept.view().get(0));
-            let headers = headers(&kept.unwrap_or(*record));
+            let onward = self.traces.onward(record);
+            let told = onward.as_ref().map(Onward::headers);
+            let host = HostHeaders {
+                names: self.traces.host_names(),
+                written: told.as_deref().unwrap_or_default(),
+            };
+            let headers = headers(record, host);
             let trace = self.traces.dead(record, stage, true, death.attempts);
             let meters = self.meters.clone();
             let mut letter = DeadLetter {
@@ -200,11 +205,11 @@ fn sealed(seal: &LetterSeal, letter: &DeadLetter<'_>, record: &RecordView<'_>) -
     seal.seal(&place, record.attributes())
 }
 
-/// The public headers of a record, unless they are more than a letter is to have.
-fn headers<'a>(record: &RecordView<'a>) -> Option<Vec<LetterHeader<'a>>> {
-    let headers = record.headers();
-    (headers.as_bytes().len() <= LETTER_HEADERS)
-        .then(|| headers.map(|header| (header.name, header.value)).collect())
+/// The public headers of a record, unless its own are more than a letter is to have: those of the host are not counted, so
+/// that what can be sent again is the same whether it is traced or not.
+fn headers<'a>(record: &RecordView<'a>, host: HostHeaders<'a>) -> Option<Vec<LetterHeader<'a>>> {
+    let own = record.headers();
+    (own.as_bytes().len() <= LETTER_HEADERS).then(|| host.over(own).collect())
 }
 
 /// Microseconds since the Unix epoch.

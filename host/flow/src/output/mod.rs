@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_contract::{
-    Became, CommitError, Cut, DeadLetter, LetterForm, LetterSeal, Participants, Partition,
-    RefusedRecord, Sink, SinkError,
+    Became, CommitError, Cut, DeadLetter, HostHeaders, LetterForm, LetterSeal, Participants,
+    Partition, RefusedRecord, Sink, SinkError,
 };
 use tidegate_record::{BatchView, Origin, RecordId};
 use tidegate_telemetry::events::RecordsWritten;
@@ -24,7 +24,7 @@ use crate::hearing::{At, Hearing};
 use crate::pulse::Pulse;
 use crate::refused::Refused;
 use crate::topology::Topology;
-use crate::traced::{Traces, unnamed};
+use crate::traced::{Sending, Traces};
 
 /// Output that waits for a cut, bytes; more forces one.
 const MAX_PENDING: usize = 8 << 20;
@@ -93,7 +93,6 @@ impl Output {
         let called = batch.get(0).map(|first| first.id().source);
         let called = called.and_then(|source| topology.callers_of(source));
         let answers = called.filter(|_| self.hearing.answers(sink));
-        let has_headers = self.sinks[sink].has_headers();
         let settles_late = self.sinks[sink].settles_late();
         for record in batch.records() {
             if let Some(reason) = self.refused.meet(sink, record.id()) {
@@ -114,24 +113,18 @@ impl Output {
                 let answer = self.hearing.brought(&record, sink);
                 callers.brings(record.id().into(), answer);
             }
-            let sending = (self.traces).sends(sink, answers.is_some(), has_headers, &record);
-            let result = match sending {
-                None => self.sinks[sink].write(record.public()),
-                Some(sending) => {
-                    let named = sending.record();
-                    let mut result = self.sinks[sink].write(named.unwrap_or(record).public());
-                    // It may be the header that makes it too large.
-                    if let (Err(SinkError::Encode { .. }), Some(named)) = (&result, named)
-                        && let Some(unnamed) = unnamed(&named)
-                        && let Some(unnamed) = unnamed.view().get(0)
-                    {
-                        result = self.sinks[sink].write(unnamed.public());
-                    }
-                    let place = (sink, record.id());
-                    (self.traces).sent(sending, place, result.is_ok(), settles_late);
-                    result
-                }
+            let sending = self.traces.sends(sink, answers.is_some(), &record);
+            let told = sending.as_ref().map(Sending::headers);
+            let host = HostHeaders {
+                names: self.traces.host_names(),
+                written: told.as_deref().unwrap_or_default(),
             };
+            let result = self.sinks[sink].write(record.public(), host);
+            drop(told);
+            if let Some(sending) = sending {
+                let place = (sink, record.id());
+                (self.traces).sent(sending, place, result.is_ok(), settles_late);
+            }
             match result {
                 Ok(()) => {
                     written += 1;

@@ -2,8 +2,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tidegate_contract::{
-    Answer, AuditLog, Audited, CallerId, Callers, CommitPoint, Listener, ModelError, SinkPosition,
-    Terms,
+    Answer, AuditLog, Audited, CallerId, Callers, CommitPoint, LETTER_HEADERS, Listener,
+    ModelError, SinkPosition, Terms,
 };
 use tidegate_record::{BatchBuilder, NewRecord, PublicRecord};
 use tidegate_telemetry::trace::{Sampler, Span, SpanQueue, Tracer};
@@ -16,7 +16,7 @@ use crate::topology::{Called, Positions, Source};
 struct Open;
 
 impl Sink for Open {
-    fn write(&mut self, _: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, _: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         Ok(())
     }
     fn write_dead(&mut self, _: &DeadLetter<'_>) -> Result<(), SinkError> {
@@ -200,28 +200,94 @@ fn whoever_asks_writes_no_dead_letters() {
     assert!(bury(0, None) && bury(1, None));
 }
 
-/// A topic: it has no room for one more header, and refuses the second record when it is flushed.
-struct Narrow(Arc<Mutex<Vec<Vec<String>>>>);
+/// Dead letters: how many bytes the headers of each have, by their values.
+#[derive(Clone, Default)]
+struct Letters(Arc<Mutex<Vec<Option<Vec<usize>>>>>);
 
-impl Sink for Narrow {
-    fn has_headers(&self) -> bool {
-        true
+impl Sink for Letters {
+    fn write(&mut self, _: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
+        Ok(())
     }
+    fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
+        let headers = letter.headers.map(|headers| {
+            let bytes = headers.iter().map(|(_, value)| value.unwrap().len());
+            bytes.collect()
+        });
+        self.0.lock().unwrap().push(headers);
+        Ok(())
+    }
+    fn pending(&self) -> usize {
+        0
+    }
+    fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        Ok(None)
+    }
+    fn discard(&mut self) {}
+    fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_letter_keeps_to_be_sent_again_is_the_same_of_a_traced_record() {
+    // Name and lengths of a header are counted.
+    let most = LETTER_HEADERS - "own".len() - 6;
+    for sampled in [0.0, 1.0] {
+        let (topology, meters) = topology();
+        let (tracer, _queue) = Tracer::new(Sampler::new(sampled), 100);
+        let letters = Letters::default();
+        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Open)];
+        let meters = Arc::new(meters.with_tracer(tracer));
+        let mut output = Output::new(topology, sinks, Box::new(letters.clone()), meters);
+        for bytes in [most, most + 1] {
+            let mut batch = BatchBuilder::default();
+            let record = NewRecord {
+                id: RecordId {
+                    source: 1,
+                    ..RecordId::default()
+                },
+                headers: &[("own", Some(&vec![b'x'; bytes]))],
+                ..NewRecord::default()
+            };
+            batch.push(&record).unwrap();
+            let partition = Partition {
+                source: 1,
+                number: 0,
+            };
+            let batch = output.traces.enter(partition, "it", batch.finish(0));
+            let death = Death {
+                at: At::Sink(0),
+                reason: "why",
+                component: None,
+                backtrace: None,
+                attempts: 1,
+                error: None,
+            };
+            output.bury(&batch.view().get(0).unwrap(), &death).unwrap();
+        }
+        let kept = match sampled {
+            0.0 => vec![most],
+            _ => vec![most, 55],
+        };
+        assert_eq!(*letters.0.lock().unwrap(), [Some(kept), None]);
+    }
+}
+
+/// What a sink was given of a record: its own headers, and those of the host.
+type Given = Vec<(String, Vec<u8>)>;
+
+/// A topic, which refuses the second record when it is flushed.
+struct Late(Arc<Mutex<Vec<Given>>>);
+
+impl Sink for Late {
     fn settles_late(&self) -> bool {
         true
     }
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
-        let names: Vec<_> = record.headers().map(|pair| pair.name.to_owned()).collect();
-        match names.len() {
-            0 => {
-                self.0.lock().unwrap().push(names);
-                Ok(())
-            }
-            _ => Err(SinkError::Encode {
-                format: "message",
-                why: "it is too large".into(),
-            }),
-        }
+    fn write(&mut self, record: PublicRecord<'_>, host: HostHeaders<'_>) -> Result<(), SinkError> {
+        let given = host.over(record.headers());
+        let given = given.map(|(name, value)| (name.to_owned(), value.unwrap().to_vec()));
+        self.0.lock().unwrap().push(given.collect());
+        Ok(())
     }
     fn write_dead(&mut self, _: &DeadLetter<'_>) -> Result<(), SinkError> {
         Ok(())
@@ -250,12 +316,11 @@ impl Sink for Narrow {
     }
 }
 
-/// Three records of the topic, all traced, and what they were given to.
-fn to_narrow() -> (Output, SpanQueue, Arc<Mutex<Vec<Vec<String>>>>) {
+/// Three records of the topic with headers that somebody wrote, and what they were given to.
+fn to_late(tracer: Tracer) -> (Output, Arc<Mutex<Vec<Given>>>) {
     let (topology, meters) = topology();
-    let (tracer, queue) = Tracer::new(Sampler::new(1.0), 100);
     let given = Arc::new(Mutex::new(Vec::new()));
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Narrow(given.clone()))];
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Late(given.clone()))];
     let meters = Arc::new(meters.with_tracer(tracer));
     let mut output = Output::new(topology, sinks, Box::new(Open), meters);
     let mut batch = BatchBuilder::default();
@@ -267,6 +332,7 @@ fn to_narrow() -> (Output, SpanQueue, Arc<Mutex<Vec<Vec<String>>>>) {
         };
         let record = NewRecord {
             id,
+            headers: &[("traceparent", Some(b"forged")), ("own", Some(b"1"))],
             ..NewRecord::default()
         };
         batch.push(&record).unwrap();
@@ -277,7 +343,7 @@ fn to_narrow() -> (Output, SpanQueue, Arc<Mutex<Vec<Vec<String>>>>) {
     };
     let batch = output.traces.enter(partition, "it", batch.finish(0));
     output.write(0, batch.view()).unwrap();
-    (output, queue, given)
+    (output, given)
 }
 
 fn told(queue: &SpanQueue) -> Vec<(String, Option<String>)> {
@@ -291,15 +357,37 @@ fn told(queue: &SpanQueue) -> Vec<(String, Option<String>)> {
 }
 
 #[test]
-fn a_record_that_is_too_large_with_the_header_of_its_trace_is_written_without() {
-    let (output, _queue, given) = to_narrow();
-    assert_eq!(*given.lock().unwrap(), vec![Vec::<String>::new(); 3]);
-    assert_eq!((output.counts.dead, output.counts.output), (0, 3));
+fn a_sink_is_given_the_trace_beside_the_record_and_nothing_for_one_that_is_not_traced() {
+    let named = |given: &Given| -> Vec<String> {
+        let names = given.iter().map(|(name, _)| name.clone());
+        names.collect()
+    };
+    let (all, _queue) = Tracer::new(Sampler::new(1.0), 100);
+    let (none, _queue) = Tracer::new(Sampler::new(0.0), 100);
+    let cases: [(Tracer, &[&str]); 3] = [
+        (all, &["own", "traceparent"]),
+        (none, &["own"]),
+        // Nothing is the host's.
+        (Tracer::default(), &["traceparent", "own"]),
+    ];
+    for (tracer, expected) in cases {
+        let is_on = tracer.is_on();
+        let (output, given) = to_late(tracer);
+        assert_eq!((output.counts.dead, output.counts.output), (0, 3));
+        let given = given.lock().unwrap();
+        for given in given.iter() {
+            assert_eq!(named(given), expected);
+            let forged = given.iter().any(|(_, value)| value == b"forged");
+            assert_eq!(forged, !is_on);
+        }
+        assert_eq!(given.len(), 3);
+    }
 }
 
 #[test]
 fn a_refusal_at_the_flush_is_a_failure_in_the_trace_of_the_record() {
-    let (mut output, queue, _) = to_narrow();
+    let (tracer, queue) = Tracer::new(Sampler::new(1.0), 100);
+    let (mut output, _) = to_late(tracer);
     assert_eq!(told(&queue), [], "nothing is settled");
     output.flush(&mut Cut::default()).unwrap();
     let named = |name: &str, error: Option<&str>| (name.to_owned(), error.map(str::to_owned));
@@ -348,7 +436,7 @@ impl AuditLog for FullAudit {
 struct Held;
 
 impl Sink for Held {
-    fn write(&mut self, _: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, _: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         Ok(())
     }
     fn write_dead(&mut self, _: &DeadLetter<'_>) -> Result<(), SinkError> {

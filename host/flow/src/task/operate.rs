@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tidegate_contract::{Became, OperatorVersion, Processed};
 use tidegate_record::{Batch, Outcome, OutcomesView, RecordView};
-use tidegate_telemetry::events::{BatchProcessed, InstanceLost};
+use tidegate_telemetry::events::{BatchProcessed, InstanceLost, RecordPutOff};
 use tidegate_telemetry::plain;
 
 use super::Task;
@@ -107,7 +107,7 @@ impl Task {
         attempt: u32,
         output: &Output,
     ) -> Option<Answered> {
-        let call = output.pulse.calls();
+        let call = output.pulse.calls(stage);
         let ready = self.ready(stage);
         let began = Instant::now();
         let processed = match (ready, &mut self.operators[stage]) {
@@ -286,7 +286,8 @@ impl Task {
                     );
                     dead(&record, &reason, None, output)?;
                 }
-                Fate::Retry { delay_ms, .. } => {
+                Fate::Retry { delay_ms, reason } => {
+                    RecordPutOff { stage, reason }.emit(&output.meters);
                     again.push((index, Again::After(delay_ms)));
                     if record.key().is_some() {
                         blocked.insert(lane(Order::Key, &record, 0));

@@ -28,7 +28,7 @@ use crate::topology::{Positions, Source, Topology};
 pub(crate) use self::ended::{Cut, Finished};
 pub(crate) use self::model::Asking;
 pub(crate) use self::note::Traced;
-pub(crate) use self::sent::unnamed;
+pub(crate) use self::sent::{Onward, Sending};
 pub(crate) use self::stages::Batched;
 
 /// Spans that follow from a record, beside its first one.
@@ -223,7 +223,8 @@ impl Entering<'_> {
             entry: self.entry(trace, offset),
             came: None,
             sampled: true,
-            random: true,
+            // Whoever knows where the record is read knows the id.
+            random: false,
             state: "",
         };
         traced.write(note);

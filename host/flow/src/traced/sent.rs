@@ -3,26 +3,52 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use tidegate_record::{Batch, BatchBuilder, Change, Patch, PatchBuilder, RecordId, RecordView};
+use tidegate_record::{RecordId, RecordView};
 use tidegate_telemetry::trace::{
     Room, Span, SpanId, SpanKind, TRACEPARENT, TRACESTATE, TraceContext, TraceId, names,
 };
 
-use super::Traces;
 use super::named::place;
+use super::{Traced, Traces};
+
+/// The headers that say where a trace goes on.
+const OF_TRACE: [&str; 2] = [TRACEPARENT, TRACESTATE];
 
 /// A record that is given to a sink.
-pub(crate) struct Sending {
+pub(crate) struct Sending<'r> {
     span: Option<(Span, Room)>,
-    /// The record with the header of its trace, where the sink has headers.
-    named: Option<Batch>,
+    onward: Onward<'r>,
     began: Instant,
 }
 
-impl Sending {
-    /// The record as the sink is given it, if that is another than it is.
-    pub(crate) fn record(&self) -> Option<RecordView<'_>> {
-        self.named.as_ref()?.view().get(0)
+impl Sending<'_> {
+    /// What whoever reads on is told.
+    pub(crate) fn headers(&self) -> Vec<(&str, &[u8])> {
+        self.onward.headers()
+    }
+}
+
+/// Where the trace of a record goes on.
+pub(crate) struct Onward<'r> {
+    parent: String,
+    state: &'r str,
+}
+
+impl<'r> Onward<'r> {
+    fn new(context: &TraceContext, traced: &Traced<'r>) -> Onward<'r> {
+        Onward {
+            parent: context.traceparent(),
+            state: traced.state,
+        }
+    }
+
+    /// It as headers.
+    pub(crate) fn headers(&self) -> Vec<(&str, &[u8])> {
+        let mut headers = vec![(TRACEPARENT, self.parent.as_bytes())];
+        if !self.state.is_empty() {
+            headers.push((TRACESTATE, self.state.as_bytes()));
+        }
+        headers
     }
 }
 
@@ -34,79 +60,58 @@ pub(super) struct Open {
 }
 
 impl Traces {
-    /// A record goes to a sink. Where the sink has headers, the one that names the trace is written from what was decided
-    /// when the record came in, whatever operators have written there; what is not recorded is told so.
-    pub(crate) fn sends(
+    /// Names of the headers that are the host's: no operator says where a trace goes on.
+    pub(crate) fn host_names(&self) -> &'static [&'static str] {
+        match self.tracer.is_on() {
+            true => &OF_TRACE,
+            false => &[],
+        }
+    }
+
+    /// A record goes to a sink. What began elsewhere and is not recorded goes on as it came; of what begins here and is
+    /// not recorded nothing is said.
+    pub(crate) fn sends<'r>(
         &self,
         sink: usize,
         answers: bool,
-        has_headers: bool,
-        record: &RecordView<'_>,
-    ) -> Option<Sending> {
-        let noted = self.noted(record);
-        if noted.is_none() && !(has_headers && self.tracer.is_on()) {
-            return None;
-        }
-        let mut told: Option<TraceContext>;
+        record: &RecordView<'r>,
+    ) -> Option<Sending<'r>> {
+        let traced = self.noted(record)?;
+        let mut told = traced.context();
         let mut span = None;
-        match noted.filter(|traced| traced.sampled) {
-            Some(traced) => {
-                told = Some(traced.context());
-                if let Some(room) = self.tracer.room() {
-                    let context = self.tracer.begin(told.as_ref())?;
-                    told = Some(context);
-                    let named = &self.named.sinks[sink];
-                    let (kind, what, name) = match answers {
-                        true => (SpanKind::Internal, "answer", &named.answer),
-                        false => (SpanKind::Producer, "send", &named.send),
-                    };
-                    let mut made = Span::untimed(context, Some(traced.entry), kind, name.clone())
-                        .with(names::MESSAGING_OPERATION, what)
-                        .with(names::SINK, named.name.clone())
-                        .with(names::RECORD, place(record.id()));
-                    traced.state.clone_into(&mut made.state);
-                    span = Some((made, room));
-                }
-            }
-            // What began elsewhere goes on as it came; of what begins here and is left out nobody else begins it.
-            None if has_headers => {
-                told = match noted {
-                    Some(traced) => Some(traced.context()),
-                    None => self.tracer.begin(None).map(|context| TraceContext {
-                        sampled: false,
-                        ..context
-                    }),
-                };
-            }
-            None => return None,
+        if traced.sampled
+            && let Some(room) = self.tracer.room()
+        {
+            told = self.tracer.begin(Some(&told))?;
+            let named = &self.named.sinks[sink];
+            let (kind, what, name) = match answers {
+                true => (SpanKind::Internal, "answer", &named.answer),
+                false => (SpanKind::Producer, "send", &named.send),
+            };
+            let mut made = Span::untimed(told, Some(traced.entry), kind, name.clone())
+                .with(names::MESSAGING_OPERATION, what)
+                .with(names::SINK, named.name.clone())
+                .with(names::RECORD, place(record.id()));
+            traced.state.clone_into(&mut made.state);
+            span = Some((made, room));
         }
-        let state = noted.map_or("", |traced| traced.state);
-        let told = told.filter(|_| has_headers);
         Some(Sending {
             span,
-            named: told.and_then(|told| named(record, Some((&told, state)))),
+            onward: Onward::new(&told, &traced),
             began: Instant::now(),
         })
     }
 
-    /// A record as its dead letter keeps it, which may be sent again: with the trace that was decided in place of what operators
-    /// have written there. None if that is the record as it is.
-    pub(crate) fn kept(&self, record: &RecordView<'_>) -> Option<Batch> {
-        let noted = self.noted(record);
-        if !self.tracer.is_on() || (noted.is_none() && record.headers().is_empty()) {
-            return None;
-        }
-        let context = noted.map(|traced| (traced.context(), traced.state));
-        named(
-            record,
-            context.as_ref().map(|(context, state)| (context, *state)),
-        )
+    /// Where the trace of a record goes on that its dead letter keeps, which may be sent again.
+    pub(crate) fn onward<'r>(&self, record: &RecordView<'r>) -> Option<Onward<'r>> {
+        let traced = self.noted(record)?;
+        Some(Onward::new(&traced.context(), &traced))
     }
 
     /// The sink has it, or has refused it. What it may yet refuse ends when that is known, as far as there is room.
     pub(crate) fn sent(
         &mut self,
-        sending: Sending,
+        sending: Sending<'_>,
         (sink, id): (usize, RecordId),
         taken: bool,
         settles_late: bool,
@@ -188,31 +193,4 @@ pub(super) fn dead_letter(
         .with(names::RECORD, place(id));
     span.fail(what);
     span
-}
-
-/// A record without any header of a trace: for a sink that it is too large for with one.
-pub(crate) fn unnamed(record: &RecordView<'_>) -> Option<Batch> {
-    named(record, None)
-}
-
-/// A record with this trace in its headers, and with no other there; none if it cannot be made.
-fn named(record: &RecordView<'_>, trace: Option<(&TraceContext, &str)>) -> Option<Batch> {
-    let change = |name, value| match value {
-        Some(value) => Change::Set {
-            name,
-            value: Some(value),
-        },
-        None => Change::Remove { name },
-    };
-    let parent = trace.map(|(context, _)| context.traceparent());
-    let state = trace.map(|(_, state)| state.as_bytes());
-    let mut patch = PatchBuilder::default();
-    patch.header(change(TRACEPARENT, parent.as_deref().map(str::as_bytes)));
-    patch.header(change(TRACESTATE, state.filter(|state| !state.is_empty())));
-    let mut bytes = Vec::new();
-    patch.write(&mut bytes);
-    let patch = Patch::parse(&bytes).ok()?;
-    let mut batch = BatchBuilder::default();
-    batch.push_patched(record, &patch, record.id().emit).ok()?;
-    Some(batch.finish(0))
 }

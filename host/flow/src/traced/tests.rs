@@ -99,12 +99,22 @@ fn patched(batch: &Batch, changes: &[Change<'_>], emit: u64) -> Batch {
     builder.finish(0)
 }
 
-/// What a sink with headers is given of the first record: `traceparent` and `tracestate`.
+/// What a sink is told of the first record: `traceparent` and `tracestate`.
 fn told(traces: &Traces, batch: &Batch) -> Option<(TraceContext, String)> {
     let record = batch.view().get(0).unwrap();
-    let sending = traces.sends(0, false, true, &record)?;
-    let headers = sending.record()?.headers();
-    came_with(headers.map(|header| (header.name, header.value)))
+    let sending = traces.sends(0, false, &record)?;
+    read(&sending.headers())
+}
+
+/// What these headers say to whoever reads them.
+fn read(headers: &[(&str, &[u8])]) -> Option<(TraceContext, String)> {
+    came_with(headers.iter().map(|(name, value)| (*name, Some(*value))))
+}
+
+/// What the dead letter of the first record keeps.
+fn letter(traces: &Traces, batch: &Batch) -> Option<(TraceContext, String)> {
+    let onward = traces.onward(&batch.view().get(0).unwrap())?;
+    read(&onward.headers())
 }
 
 #[test]
@@ -119,7 +129,7 @@ fn a_record_has_the_same_trace_whoever_reads_it_again() {
     for (index, one) in traced {
         let record = records.view().get(index).unwrap();
         assert_eq!(first.of(&record), Some(one));
-        assert_eq!((one.came, one.random), (None, true));
+        assert_eq!((one.came, one.random), (None, false));
     }
     // Another pipeline that reads it in the same trace has a span of its own.
     let (other, _other) = of_pipeline(0.0, "another", "here");
@@ -207,13 +217,13 @@ fn what_is_not_recorded_is_so_for_whoever_reads_on() {
         let expected = TraceContext::parse(unsampled.as_bytes()).unwrap();
         assert_eq!(told(&none, &changed), Some((expected, "a=1".into())));
     }
-    // What begins here and is left out is begun by nobody else.
-    let (told, state) = told(&none, &entered(&none, 0, 7..8, &[])).unwrap();
-    assert!(!told.sampled && told.random && state.is_empty());
+    // Of what begins here and is left out nothing is noted and nothing said.
+    let plain = entered(&none, 0, 7..8, &[]);
+    assert!(!plain.view().has_notes());
+    assert_eq!(told(&none, &plain), None);
     assert_eq!(spans(&queue), []);
+    // Whoever reads on follows what came.
     let (all, _queue) = traces(1.0);
-    let parent = told.traceparent();
-    let came: Headers<'_> = &[("traceparent", Some(parent.as_bytes()))];
     let read_on = entered(&all, 0, 7..8, came);
     assert_eq!(all.of_batch(&read_on), []);
 }
@@ -229,11 +239,10 @@ fn no_operator_decides_of_a_trace() {
     // Neither that there is one,
     let plain = patched(&entered(&none, 0, 7..8, &[]), &forges, 1);
     assert_eq!(none.of_batch(&plain), []);
-    let (header, _) = told(&none, &plain).unwrap();
-    assert!(!header.sampled && !header.trace.to_string().starts_with("bad00bad"));
+    assert_eq!(told(&none, &plain), None);
     // Nor over a dead letter that is sent again.
-    let letter = none.kept(&plain.view().get(0).unwrap()).unwrap();
-    assert!(letter.view().get(0).unwrap().headers().is_empty());
+    assert_eq!(letter(&none, &plain), None);
+    assert_eq!(none.host_names(), ["traceparent", "tracestate"]);
     assert_eq!(spans(&queue), []);
     // nor that there is none, nor which, in no piece, and not after a cut.
     let came: Headers<'_> = &[("traceparent", Some(CAME.as_bytes()))];
@@ -250,10 +259,8 @@ fn no_operator_decides_of_a_trace() {
             assert_eq!(all.of_batch(&stored), [(0, own)]);
             let (header, _) = told(&all, &stored).unwrap();
             assert_eq!((header.trace, header.sampled), (own.trace, true));
-            let letter = all.kept(&stored.view().get(0).unwrap()).unwrap();
-            let parent = letter.view().get(0).unwrap().headers().last("traceparent");
-            let expected = own.context().traceparent();
-            assert_eq!(parent.unwrap().value, Some(expected.as_bytes()));
+            let (kept, _) = letter(&all, &stored).unwrap();
+            assert_eq!(kept, own.context());
         }
     }
     drop(queue);
@@ -298,37 +305,27 @@ fn without_a_tracer_nothing_is_traced() {
         let record = records.view().get(0).unwrap();
         assert_eq!(traces.of_batch(&records), []);
         assert_eq!(traces.of(&record), None);
-        assert!(traces.sends(0, false, true, &record).is_none());
+        assert!(traces.sends(0, false, &record).is_none());
+        assert!(traces.onward(&record).is_none());
     }
+    assert!(traces.host_names().is_empty(), "headers go as they are");
 }
 
 #[test]
-fn whoever_reads_a_sink_is_told_the_span_that_wrote_it_and_nothing_else_is_changed() {
+fn whoever_reads_a_sink_is_told_the_span_that_wrote_it() {
     let (mut traces, queue) = traces(1.0);
-    let kept: (&str, Option<&[u8]>) = ("kept", Some(b"as it is"));
-    let headers = [("traceparent", Some(CAME.as_bytes())), kept];
-    let records = entered(&traces, 0, 7..8, &headers);
+    let headers: Headers<'_> = &[
+        ("traceparent", Some(CAME.as_bytes())),
+        ("tracestate", Some(b"a=1")),
+    ];
+    let records = entered(&traces, 0, 7..8, headers);
     let record = records.view().get(0).unwrap();
     let received = traces.received(&records);
     traces.took(received, std::time::Instant::now());
-    let sending = traces.sends(0, false, true, &record).unwrap();
-    let sent = sending.record().unwrap();
-    let header = sent.headers().last("traceparent").unwrap();
-    let told = TraceContext::parse(header.value.unwrap()).unwrap();
-    assert_eq!((sent.id(), sent.value()), (record.id(), record.value()));
-    assert_eq!(sent.headers().count(), 2);
-    assert_eq!(sent.headers().last("kept").unwrap().value, kept.1);
-    // Where there is no room for one, none is named.
-    let smaller = unnamed(&sent).unwrap();
-    let names = smaller.view().get(0).unwrap().headers();
-    assert_eq!(
-        names.map(|header| header.name).collect::<Vec<_>>(),
-        ["kept"]
-    );
+    let sending = traces.sends(0, false, &record).unwrap();
+    let (told, state) = read(&sending.headers()).unwrap();
+    assert_eq!(state, "a=1");
     traces.sent(sending, (0, record.id()), true, false);
-    // One without headers is given the record itself.
-    let sending = traces.sends(0, false, false, &record).unwrap();
-    assert!(sending.record().is_none());
     let spans = spans(&queue);
     assert_eq!(
         (spans[0].kind, spans[1].kind),
@@ -349,7 +346,7 @@ fn what_a_sink_refuses_when_it_is_flushed_is_a_failure_in_its_trace() {
     let records = entered(&traces, 0, 0..3, &[]);
     let give = |traces: &mut Traces| {
         for record in records.view().records() {
-            let sending = traces.sends(0, false, true, &record).unwrap();
+            let sending = traces.sends(0, false, &record).unwrap();
             traces.sent(sending, (0, record.id()), true, true);
         }
     };
@@ -430,7 +427,7 @@ fn a_cut_is_linked_to_a_bounded_number_of_what_it_ends() {
     let (mut traces, queue) = traces(1.0);
     let records = entered(&traces, 0, 0..200, &[]);
     for record in records.view().records() {
-        let sending = traces.sends(0, false, false, &record).unwrap();
+        let sending = traces.sends(0, false, &record).unwrap();
         traces.sent(sending, (0, record.id()), true, false);
     }
     let cut = Cut {
@@ -466,6 +463,6 @@ fn no_operator_names_a_trace_to_the_audit_where_nothing_is_traced() {
         let stored = Batch::from_bytes(changed.into_bytes()).unwrap();
         let record = stored.view().get(0).unwrap();
         assert_eq!(Traces::named(&record), expected);
-        assert!(traces.of(&record).is_none() && traces.sends(0, false, true, &record).is_none());
+        assert!(traces.of(&record).is_none() && traces.sends(0, false, &record).is_none());
     }
 }

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use tidegate_contract::{
-    Answer, Committer, Made, ModelError, MoveState, Partition, Piece, Reply, SourceError,
-    SourceEvent, Tally, TaskId,
+    Answer, Committer, Made, ModelError, MoveState, Partition, Piece, Reply, SinkPosition,
+    SourceError, SourceEvent, Tally, TaskId,
 };
 use tidegate_telemetry::Meters;
 
@@ -283,6 +283,13 @@ impl Worker {
             last_cut: Instant::now(),
             shown: 0,
         }
+    }
+
+    /// Where the files of its sinks end.
+    pub(crate) fn files(&self) -> Vec<SinkPosition> {
+        let Output { sinks, dead, .. } = &self.output;
+        let sinks = sinks.iter().chain([dead]);
+        sinks.filter_map(|sink| sink.position()).collect()
     }
 
     /// Runs until the input ends, the run is stopped, or something fails.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_codec::{Encoder, Format, encode_dead_letter};
-use tidegate_contract::{DeadLetter, Sink, SinkError, SinkPosition};
+use tidegate_contract::{DeadLetter, HostHeaders, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 
 use super::log::OutputLog;
@@ -57,7 +57,7 @@ impl OutputSink {
 }
 
 impl Sink for OutputSink {
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, record: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         let mut line = Vec::new();
         let encoded = self.encoder.encode(record, &mut line);
         encoded.map_err(|error| SinkError::Encode {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tidegate_contract::{CallerId, DeadLetter, Sink, SinkError, SinkPosition};
+use tidegate_contract::{CallerId, DeadLetter, HostHeaders, Sink, SinkError, SinkPosition};
 use tidegate_record::{Origin, PublicRecord};
 
 use super::{Failure, Patience, Requests, Written};
@@ -63,7 +63,7 @@ fn written(answer: Value, choices: Option<Vec<Value>>) -> Written {
 }
 
 impl Sink for GatewaySink {
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, record: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
         let id = record.id();
         // What a timer makes has the place of a record and is none of it.
         let caller = (id.origin == Origin::Source)

@@ -9,7 +9,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
-use tidegate_contract::{IngestLog, Sink};
+use tidegate_contract::{HostHeaders, IngestLog, Sink};
 use tidegate_gateway::access::Who;
 use tidegate_gateway::exchange::{Answered, Asked, Content, Gone};
 use tidegate_gateway::ingest::{Ingest, IngestOptions};
@@ -118,7 +118,7 @@ pub(crate) fn write(sink: &mut OutputSink, numbers: std::ops::Range<u64>) {
         batch.push(&record).unwrap();
     }
     for record in batch.finish(0).view().records() {
-        sink.write(record.public()).unwrap();
+        sink.write(record.public(), HostHeaders::default()).unwrap();
     }
 }
 

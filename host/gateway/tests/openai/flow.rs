@@ -9,8 +9,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tidegate_contract::{
-    Answer, Became, Call, CallerId, Callers, Choice, Finish, Lane, Listener, Made, Piece, Sink,
-    Source, SourceEvent, Tally, Timings, TokenLogprob,
+    Answer, Became, Call, CallerId, Callers, Choice, Finish, HostHeaders, Lane, Listener, Made,
+    Piece, Sink, Source, SourceEvent, Tally, Timings, TokenLogprob,
 };
 use tidegate_gateway::access::Who;
 use tidegate_gateway::exchange::{Answered, Asked, Content, Gone, Part};
@@ -85,7 +85,11 @@ impl Play {
         };
         batch.push(&record).unwrap();
         let batch = batch.finish(0);
-        sink.write(batch.view().get(0).unwrap().public()).unwrap();
+        sink.write(
+            batch.view().get(0).unwrap().public(),
+            HostHeaders::default(),
+        )
+        .unwrap();
         self.tell(&Became::Written { sink: "gateway" });
     }
 

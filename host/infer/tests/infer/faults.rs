@@ -60,7 +60,10 @@ fn a_device_that_is_late_is_a_typed_error_and_the_decoder_is_given_up() {
     decoder.set_deadline(limit);
     let step = [sequence(0, &[1; 64], &blocks(0, 64))];
     let mut logits = Vec::new();
-    let error = decoder.logits(&step, &mut logits).unwrap_err();
+    // A thread that is put aside between the submission and the wait finds the step done: then it was not late.
+    let error = (0..1000)
+        .find_map(|_| decoder.logits(&step, &mut logits).err())
+        .unwrap();
     assert_eq!(error, DecodeError::DeadlineExceeded { limit });
     decoder.set_deadline(Duration::from_secs(30));
     assert_eq!(decoder.logits(&step, &mut logits).unwrap_err(), error);

@@ -32,7 +32,10 @@ fn measured(
 
 #[test]
 fn combinations_of_labels_are_bounded_and_those_left_out_are_counted() {
-    let metrics = Arc::new(Metrics::new(vec![metric("seen", Kind::Counter, &["word"])]));
+    let metrics = Arc::new(Metrics::new(
+        vec![metric("seen", Kind::Counter, &["word"])],
+        &Arc::default(),
+    ));
     for _ in 0..2 {
         let words = (0..SERIES + 5).map(|word| (0, word.to_string()));
         measured(&metrics, 1, words).accept(0);
@@ -45,7 +48,10 @@ fn combinations_of_labels_are_bounded_and_those_left_out_are_counted() {
 
 #[test]
 fn a_combination_that_no_accepted_record_has_takes_no_place() {
-    let metrics = Arc::new(Metrics::new(vec![metric("seen", Kind::Counter, &["word"])]));
+    let metrics = Arc::new(Metrics::new(
+        vec![metric("seen", Kind::Counter, &["word"])],
+        &Arc::default(),
+    ));
     let words = || (0..3).map(|record| (record, format!("word {record}")));
     let (mut one, mut other) = (
         measured(&metrics, 3, words()),
@@ -100,7 +106,7 @@ fn no_two_metrics_are_shown_by_one_name_and_none_by_one_of_the_host() {
 
 #[test]
 fn counters_that_are_not_declared_are_bounded_have_names_of_their_own_and_are_counted_otherwise() {
-    let metrics = Metrics::new(Vec::new());
+    let metrics = Metrics::new(Vec::new(), &Arc::default());
     let count = |names: &[String]| {
         metrics.count(names.iter().map(|name| (name.clone(), 1)).collect());
     };
@@ -111,4 +117,37 @@ fn counters_that_are_not_declared_are_bounded_have_names_of_their_own_and_are_co
     count(&["one_more".into()]);
     assert_eq!(metrics.refused(), 3);
     assert_eq!(metrics.all().len(), COUNTERS);
+}
+
+#[test]
+fn what_another_operator_has_a_name_for_is_left_out_and_counted() {
+    let names = Arc::default();
+    let first = vec![metric("load", Kind::Histogram, &[])];
+    let first = Metrics::new(first, &names);
+    // Who comes later has a gauge by the name of one of its lines, and something else.
+    let later = vec![
+        metric("load_count", Kind::Gauge, &["word"]),
+        metric("words", Kind::Counter, &[]),
+    ];
+    let later = Arc::new(Metrics::new(later, &names));
+    let left_out: Vec<&str> = later.left_out().map(|one| one.name.as_str()).collect();
+    assert_eq!(left_out, ["load_count"]);
+    measured(&later, 2, (0..2).map(|record| (record, "a".into()))).accept(1);
+    later.count([("load_bucket".to_owned(), 7), ("more".to_owned(), 1)].into());
+    // A counter of that name is shown by another.
+    let told = |metrics: &Metrics| {
+        let all = metrics.all().into_iter();
+        let names = all.map(|(metric, series)| (metric.name, series.len()));
+        names.collect::<Vec<_>>()
+    };
+    let name = |name: &str, series| (name.to_owned(), series);
+    let expected = [name("words", 0), name("load_bucket", 1), name("more", 1)];
+    assert_eq!((told(&later), later.refused()), (expected.into(), 1));
+    assert_eq!(told(&first), [name("load", 0)]);
+    // A revision with the same kind of thing has the name, too; once they are gone, the other may have it.
+    let same = Metrics::new(first.declared().to_vec(), &names);
+    assert_eq!((same.left_out().count(), first.left_out().count()), (0, 0));
+    drop((first, same));
+    let again = Metrics::new(later.declared().to_vec(), &names);
+    assert_eq!(again.left_out().count(), 0);
 }

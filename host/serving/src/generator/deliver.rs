@@ -63,9 +63,13 @@ impl Generator {
             }
             right += 1;
         }
+        let generation = self.requests.get(&request);
+        let is_beside = generation.is_some_and(|generation| generation.open.is_beside());
         let sequence = &mut self.running[index];
         let made = sampled.len().min(right + 1) as u32;
-        if let Some(between) = sequence.tokens_at(now, made) {
+        if let Some(between) = sequence.tokens_at(now, made)
+            && !is_beside
+        {
             (self.counters.between_tokens_seconds).observe_times(between, u64::from(made));
         }
         // What was guessed wrong is written over.

@@ -298,6 +298,12 @@ impl Generator {
         !self.running.is_empty() || !self.waiting.is_empty()
     }
 
+    /// Whether some of it is of the stream, and not beside it.
+    pub(crate) fn has_work_of_the_stream(&self) -> bool {
+        let mut requests = self.requests.values();
+        requests.any(|generation| !generation.open.queue_key.is_beside())
+    }
+
     /// The earliest deadline.
     pub(crate) fn deadline(&self) -> Option<Moment> {
         let deadlines = self.requests.values();

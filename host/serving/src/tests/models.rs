@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{
-    DecodeError, Decoder, DecoderShape, Model, ModelError, Sampled, StepSequence, Structure,
+    CLASS_BESIDE, DecodeError, Decoder, DecoderShape, Model, ModelError, Sampled, StepSequence,
+    Structure,
 };
 
 use super::support::*;
@@ -534,4 +535,36 @@ fn models_take_turns() {
     }
     control_one.is_sound();
     control_two.is_sound();
+}
+
+#[test]
+fn a_model_asked_beside_the_stream_has_no_turn_while_another_works_for_it() {
+    let engine = budget(u64::MAX);
+    let (one, control_one) = fake(Arc::new(hashed));
+    let (two, control_two) = fake(Arc::new(other));
+    let one = engine.load("one", one).unwrap();
+    let two = engine.load("two", two).unwrap();
+    control_one.hold();
+    let flood: Vec<Ask> = (0..10).map(|n| ask(&format!("flood {n}"), 40)).collect();
+    let pending: Vec<Pending> = flood.iter().map(|ask| ask.of(&one)).collect();
+    control_one.entered();
+    let before = control_two.steps();
+    let question = Ask {
+        class: CLASS_BESIDE,
+        ..ask("question", 8)
+    };
+    let beside = question.of(&two);
+    control_one.then(Then::Run);
+    for _ in 0..60 {
+        control_one.step();
+        assert_eq!(control_two.steps(), before, "it had a turn");
+    }
+    assert!(!pending[9].has_ended());
+    control_one.run_free();
+    for (ask, pending) in flood.iter().zip(&pending) {
+        assert_eq!(pending.choice().tokens, alone(ask, 64).0);
+    }
+    // There is nothing else to do now.
+    let tokens = beside.choice().tokens;
+    assert_eq!(tokens, choice_alone(&question, 0, 64, &other).0);
 }

@@ -1,5 +1,6 @@
 //! The files of a log: which there are, and that none is missing between two.
 
+use std::fs::FileType;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,21 @@ pub(super) fn number_of(first: &Path, identity: &str) -> Option<u64> {
         "" => Some(1),
         rest => number_in(rest.strip_prefix('.')?),
     }
+}
+
+/// The first file of the log of which this is one, as far as its name tells.
+pub(super) fn chain_of(identity: &str) -> &str {
+    let parts = identity.rsplit_once('.');
+    let parts = parts.filter(|(_, digits)| number_in(digits).is_some());
+    parts.map_or(identity, |(first, _)| first)
+}
+
+/// The first file of the log of which this is how a further file is called; none where it is nobody's so far.
+pub(super) fn first_of(path: &Path) -> Option<PathBuf> {
+    let (first, digits) = path.file_name()?.to_str()?.rsplit_once('.')?;
+    number_in(digits)?;
+    let first = path.with_file_name(first);
+    std::fs::metadata(&first).ok()?.is_file().then_some(first)
 }
 
 /// A number as a name ends with it: the one way to write it, of no first file.
@@ -74,6 +90,14 @@ pub enum FilesFlaw {
         /// Why.
         source: io::Error,
     },
+    /// Something lies there that is no file: reading it would wait for ever, or say nothing.
+    #[error("{} is {what}, and no file of an audit: take it away", path.display())]
+    NoFile {
+        /// Where.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
     /// One between two others is missing.
     #[error("{} is missing, and {} is there", missing.display(), there.display())]
     Gap {
@@ -102,10 +126,45 @@ pub fn files(first: &Path) -> Result<Vec<PathBuf>, FilesFlaw> {
             });
         }
     }
-    Ok(numbers
+    let files: Vec<PathBuf> = numbers
         .iter()
         .map(|number| numbered(first, *number))
-        .collect())
+        .collect();
+    for path in &files {
+        let kind = std::fs::metadata(path).map_err(|source| FilesFlaw::Read {
+            path: path.clone(),
+            source,
+        })?;
+        if let Some(what) = no_file(kind.file_type()) {
+            let path = path.clone();
+            return Err(FilesFlaw::NoFile { path, what });
+        }
+    }
+    Ok(files)
+}
+
+/// What something is that is no file.
+fn no_file(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        return None;
+    }
+    if kind.is_dir() {
+        return Some("a directory");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if kind.is_fifo() {
+            return Some("a pipe");
+        }
+        if kind.is_socket() {
+            return Some("a socket");
+        }
+        if kind.is_block_device() || kind.is_char_device() {
+            return Some("a device");
+        }
+    }
+    Some("something of another kind")
 }
 
 /// The first file that is missing behind one that is there, up to this number. Those before the first that is there may be

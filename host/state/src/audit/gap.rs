@@ -51,6 +51,7 @@ fn position(file: &str, cut: u64) -> SinkPosition {
         identity: file.to_owned(),
         length: cut,
         head: String::new(),
+        ended: false,
     }
 }
 

@@ -201,6 +201,7 @@ impl AuditFile {
                 0 => String::new(),
                 _ => open.head.hash.clone(),
             },
+            ended: false,
         }
     }
 

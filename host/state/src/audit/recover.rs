@@ -20,30 +20,20 @@ const MARK: &[u8] = b",\"mark\":\"";
 
 impl AuditFile {
     /// Opens the log whose first file this is, and takes away what lies beyond the last cut. `known` are the positions
-    /// that the commit log has, and `ended` is whether the last run ended in order: what its files have beyond its last
-    /// cut is then somebody else's, and refused. So is a last line that is another than the cut has.
+    /// that the commit log has. Where the last run that wrote it ended in order, what its files have beyond its last cut is
+    /// somebody else's, and refused. So is a last line that is another than the cut has.
     pub fn recover(
         first: &Path,
         layer: Arc<dyn FileLayer>,
         cipher: Arc<dyn EntryCipher>,
         limits: AuditLimits,
-        (known, ended): (&[SinkPosition], bool),
+        known: &[SinkPosition],
     ) -> Result<AuditFile, SinkError> {
         let own = known.iter().filter(|known| known.sink == NAME);
-        let last = own.clone().next_back();
         let position = own
             .filter_map(|known| Some((number_of(first, &known.identity)?, known)))
             .next_back();
-        if let Some(last) = last.filter(|last| number_of(first, &last.identity).is_none())
-            && !ended
-        {
-            let why = format!(
-                "the audit went to {} until now, when the last run was cut short; bring that back as the path and let a run \
-                 end before you change it",
-                last.identity
-            );
-            return Err(fail(first, why));
-        }
+        let ended = position.is_some_and(|(_, position)| position.ended);
         let is_known = position.is_some();
         let number = position.map_or(1, |(number, _)| number);
         let length = position.map_or(0, |(_, position)| position.length);
@@ -148,14 +138,14 @@ impl AuditFile {
     }
 }
 
-fn fail(path: &Path, why: String) -> SinkError {
+pub(super) fn fail(path: &Path, why: String) -> SinkError {
     SinkError::Recover {
         place: path.display().to_string(),
         why,
     }
 }
 
-fn open(layer: &dyn FileLayer, path: &Path) -> Result<Box<dyn AppendFile>, SinkError> {
+pub(super) fn open(layer: &dyn FileLayer, path: &Path) -> Result<Box<dyn AppendFile>, SinkError> {
     layer
         .open_append(path)
         .map_err(|error| match InUse::of(&error) {
@@ -168,7 +158,7 @@ fn open(layer: &dyn FileLayer, path: &Path) -> Result<Box<dyn AppendFile>, SinkE
 }
 
 /// Whether a file begins as this log goes on after so many lines, whole or torn: anything else is none of its files.
-fn begins_after(bytes: &[u8], lines: u64) -> bool {
+pub(super) fn begins_after(bytes: &[u8], lines: u64) -> bool {
     // As a machine that lost its power may leave it.
     if bytes.iter().all(|byte| *byte == 0) {
         return true;
@@ -222,7 +212,7 @@ impl Undecided {
 }
 
 /// What the last line of a file says, if it is whole.
-fn head_of(bytes: &[u8]) -> Option<AuditHead> {
+pub(super) fn head_of(bytes: &[u8]) -> Option<AuditHead> {
     let lines = bytes.strip_suffix(b"\n")?;
     let last = lines.rsplit(|byte| *byte == b'\n').next()?;
     let link = link(last).ok()?;

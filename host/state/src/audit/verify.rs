@@ -10,7 +10,7 @@ use tidegate_contract::EntryCipher;
 
 use super::chain::{AuditHead, Bad, Link, link};
 use super::committed::Committed;
-use super::files::{FilesFlaw, files};
+use super::files::{FilesFlaw, files, first_of};
 use super::line::key_of;
 use super::mark::{is_by, mark_of};
 
@@ -47,6 +47,17 @@ pub struct Verified {
     pub open_bytes: u64,
     /// Whether the last mark says that a run has ended in order.
     pub ended: bool,
+    /// The last line that a commit log has; none where it was held against none.
+    pub committed: Option<CommittedLine>,
+}
+
+/// A line of a chain that a commit log has as its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommittedLine {
+    /// Its number.
+    pub number: u64,
+    /// The log says that the run that wrote it has ended.
+    pub ended: bool,
 }
 
 /// What lies behind the last mark: a run is writing it, or was cut short, or somebody without the key wrote it.
@@ -73,6 +84,16 @@ pub enum AuditFlaw {
         /// The first that is there.
         there: PathBuf,
     },
+    /// The files that are there begin before what they are said to follow.
+    #[error("{} begins with line {} of the chain, and not behind line {after}, as --after says: give the last line of the files that were archived, or leave --after out", first.display(), found + 1)]
+    After {
+        /// The first that is there.
+        first: PathBuf,
+        /// The line that it follows.
+        found: u64,
+        /// The line that it was to follow.
+        after: u64,
+    },
     /// Something is wrong with a line.
     #[error("{}, line {line}: {why}", path.display())]
     Line {
@@ -84,7 +105,7 @@ pub enum AuditFlaw {
         why: String,
     },
     /// A commit log has a line that the chain does not have, or has elsewhere.
-    #[error("the commit log has line {} of {} as its last, which ends at byte {}, and that is not there: lines are missing at its end, or were written anew", committed.head, committed.file, committed.length)]
+    #[error("{committed}")]
     Committed {
         /// What the log has.
         committed: Committed,
@@ -121,6 +142,11 @@ pub fn closed(first: &Path, keys: &[&dyn EntryCipher]) -> Result<u64, FilesFlaw>
     Ok(reading.closed.lines)
 }
 
+/// The first file of a chain that lies beside this path, and would take it for one of its further files.
+pub fn taken_by(path: &Path) -> Option<PathBuf> {
+    first_of(path).filter(|first| before(first).is_some())
+}
+
 /// What the first line of a file follows, as it says itself.
 fn before(path: &Path) -> Option<AuditHead> {
     let file = std::fs::File::open(path).ok()?;
@@ -146,6 +172,15 @@ pub fn verify(first: &Path, against: &Against<'_>) -> Result<Verified, AuditFlaw
         });
     }
     let begin = against.after.cloned().unwrap_or_default();
+    if let Some(there) = there.first()
+        && let Some(found) = before(there).filter(|found| found.lines < begin.lines)
+    {
+        return Err(AuditFlaw::After {
+            first: there.clone(),
+            found: found.lines,
+            after: begin.lines,
+        });
+    }
     let mut reading = Reading::new(against, begin);
     reading.meets();
     let mut read = Vec::new();
@@ -172,6 +207,7 @@ pub fn verify(first: &Path, against: &Against<'_>) -> Result<Verified, AuditFlaw
             undecided: reading.undecided.into_iter().collect(),
             open_bytes: reading.open_bytes,
             ended: reading.ended,
+            committed: reading.met_last,
         }),
     }
 }
@@ -188,6 +224,8 @@ struct Reading<'a> {
     ended: bool,
     /// What was not met yet of what commit logs have.
     committed: Vec<&'a Committed>,
+    /// What was met last of that.
+    met_last: Option<CommittedLine>,
 }
 
 impl<'a> Reading<'a> {
@@ -203,11 +241,26 @@ impl<'a> Reading<'a> {
             open_bytes: 0,
             ended: false,
             committed: against.committed.iter().collect(),
+            met_last: None,
         }
     }
 
     fn meets(&mut self) {
         self.met |= self.against.head == Some(self.chain.hash.as_str());
+    }
+
+    /// The line that was read last ends here.
+    fn meets_committed(&mut self, path: &Path, length: u64) {
+        let head = self.chain.hash.as_str();
+        let is_met = |committed: &&Committed| committed.is_met(head, path, length);
+        let mut met = self.committed.iter().copied().filter(is_met).peekable();
+        if met.peek().is_some() {
+            self.met_last = Some(CommittedLine {
+                number: self.chain.lines,
+                ended: met.all(Committed::has_ended),
+            });
+            self.committed.retain(|committed| !is_met(committed));
+        }
     }
 
     fn file(&mut self, path: &Path, is_last: bool) -> Result<(), AuditFlaw> {
@@ -216,7 +269,7 @@ impl<'a> Reading<'a> {
             source,
         };
         let mut lines = BufReader::new(std::fs::File::open(path).map_err(read)?);
-        let mut length = 0;
+        let (mut length, mut count) = (0, 0);
         for number in 1.. {
             let wrong = |why: String| AuditFlaw::Line {
                 path: path.to_owned(),
@@ -239,15 +292,16 @@ impl<'a> Reading<'a> {
                 return Err(wrong("it has no end".into()));
             }
             self.line(&line).map_err(|why| wrong(why.to_string()))?;
-            let head = self.chain.hash.as_str();
-            self.committed
-                .retain(|committed| committed.head != head || !committed.is_at(path, length));
+            self.meets_committed(path, length);
+            count = number;
         }
         if !is_last && self.open.lines > 0 {
             return Err(AuditFlaw::Line {
                 path: path.to_owned(),
-                line: 0,
-                why: "no mark closes its last lines: they were taken away, or put in".into(),
+                // A file is closed with its last line, so all that is open is in this one.
+                line: (count + 1).saturating_sub(self.open.lines),
+                why: "no mark closes it, nor what follows it in this file: a mark was taken away, or the lines were put in"
+                    .into(),
             });
         }
         Ok(())

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use tidegate_contract::{Cut, SinkPosition, SlotVersion, TaskCut, TaskId};
 
 use super::{
-    Damage, ENTRY_HEADER, HEADER, Read, add, invalid_body, parts, unmark, upsert, whole_entry,
+    Damage, ENTRY_HEADER, HEADER, Read, add, invalid_body, parts, say_ended, unmark, upsert,
+    whole_entry,
 };
 
 pub(super) const VERSION: u32 = 1;
@@ -42,6 +43,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Read, Damage> {
         old: true,
     };
     let mut waiting = BTreeSet::new();
+    let mut ended = false;
     while read.good < bytes.len() {
         let at = read.good;
         let Some(end) = whole_entry(bytes, at)? else {
@@ -67,14 +69,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Read, Damage> {
             witness: None,
             sinks: body.sinks,
             slots: body.slots,
-            ended: body.ended,
         };
         add(&mut read.state, parts.number, cut);
+        ended = body.ended;
         for counter in body.counters {
             upsert(&mut read.state.counters, counter, |a, b| a.0 == b.0);
         }
         read.good = end;
     }
+    say_ended(&mut read.state.sinks, ended);
     let tasks: Vec<TaskId> = read.state.tasks.keys().cloned().collect();
     unmark(&mut read.state, &tasks);
     if waiting.is_empty() {

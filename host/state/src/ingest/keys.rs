@@ -5,6 +5,7 @@
 //! before (4). It is replaced before a segment whose keys it holds is let go of.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use tidegate_contract::IdempotencyKey;
 
@@ -61,6 +62,23 @@ impl Keys {
             if let Some((_, oldest)) = self.order.pop_first() {
                 self.known.remove(&oldest);
             }
+        }
+    }
+
+    /// Those of batches that begin at these offsets, in their order: key, first offset and number of records.
+    pub(super) fn within(&self, offsets: Range<u64>) -> Vec<([u8; 32], u64, u32)> {
+        let keys = self.order.range(offsets).filter_map(|(first, key)| {
+            let known = self.known.get(key)?;
+            Some((*key, *first, known.count))
+        });
+        keys.collect()
+    }
+
+    /// Those of batches before this offset are not known any more.
+    pub(super) fn forget(&mut self, before: u64) {
+        let kept = self.order.split_off(&before);
+        for key in std::mem::replace(&mut self.order, kept).values() {
+            self.known.remove(key);
         }
     }
 

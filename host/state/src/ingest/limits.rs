@@ -23,6 +23,9 @@ pub struct IngestLimits {
     pub keys: usize,
     /// How long a call waits for the disk.
     pub patience: Duration,
+    /// Nothing stays of records that are done: the segment that is written goes with the others, and the keys with their
+    /// batches. Who wants to know a key for longer keeps it elsewhere.
+    pub forgets: bool,
 }
 
 impl Default for IngestLimits {
@@ -32,6 +35,7 @@ impl Default for IngestLimits {
             segment: 4 << 20,
             keys: 1 << 16,
             patience: Duration::from_secs(30),
+            forgets: false,
         }
     }
 }

@@ -131,6 +131,11 @@ impl FileIngestLog {
         self.torn.as_deref()
     }
 
+    /// Keys of the batches that begin at these offsets, in their order: key, first offset and number of records.
+    pub(super) fn keys(&self, offsets: Range<u64>) -> Vec<([u8; 32], u64, u32)> {
+        self.lock().keys.within(offsets)
+    }
+
     /// Batches that wait for their sync.
     pub fn waiting(&self) -> usize {
         self.lock().tickets.len()

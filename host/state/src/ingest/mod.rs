@@ -18,10 +18,14 @@ mod limits;
 mod live;
 mod log;
 mod open;
+mod passed;
+mod passing;
 mod segment;
 mod unread;
 mod write;
 
 pub use limits::IngestLimits;
 pub use log::FileIngestLog;
+pub use passed::{OpenedKeys, Passed, PassedKeys};
+pub use passing::{PassingLog, TimeOf};
 pub use unread::UnreadLog;

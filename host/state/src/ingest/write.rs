@@ -201,17 +201,19 @@ impl FileIngestLog {
     }
 
     /// How many segments hold nothing but records before this offset. The one that is written is among them once it is
-    /// as long as a segment gets.
+    /// as long as a segment gets, or as soon as there is a record in it, where nothing of them stays.
     pub(super) fn victims(&self, state: &State, offset: u64) -> usize {
         let last = state.live.len().saturating_sub(1);
         let goes = |(index, live): &(usize, &Live)| {
             live.end <= offset
-                && (*index < last || (live.length >= self.limits.segment && live.first < live.end))
+                && (*index < last
+                    || (live.first < live.end
+                        && (self.limits.forgets || live.length >= self.limits.segment)))
         };
         state.live.iter().enumerate().take_while(goes).count()
     }
 
-    /// Lets segments go: first the keys in them are kept elsewhere.
+    /// Lets segments go: first the keys in them are kept elsewhere, unless they are to be forgotten.
     pub(super) fn let_go(
         &self,
         state: MutexGuard<'_, State>,
@@ -222,7 +224,7 @@ impl FileIngestLog {
         let victims: Vec<Live> = state.live.iter().take(count).copied().collect();
         let is_all = count == state.live.len();
         let end = victims.last().map_or(0, |last| last.end);
-        let keys = state.keys.write(&self.id, end);
+        let keys = (!self.limits.forgets).then(|| state.keys.write(&self.id, end));
         drop(state);
         let mut unfinished = Unfinished(Some(self));
         let begun = match is_all {
@@ -231,7 +233,7 @@ impl FileIngestLog {
         };
         let mut freed = 0;
         let (begun, result) = match begun {
-            Ok(begun) => (begun, self.free(&victims, &keys, &mut freed)),
+            Ok(begun) => (begun, self.free(&victims, keys.as_deref(), &mut freed)),
             Err(error) => (None, Err(error)),
         };
         unfinished.0 = None;
@@ -241,6 +243,9 @@ impl FileIngestLog {
         }
         // One of which it is not known whether it is gone is let go of again: keys in the file hold either way.
         state.live.let_go(freed);
+        if let Some(gone) = victims[..freed].last().filter(|_| self.limits.forgets) {
+            state.keys.forget(gone.end);
+        }
         for gone in &victims[..freed] {
             writer.slots.give_back(gone.slot);
         }
@@ -251,8 +256,10 @@ impl FileIngestLog {
         result
     }
 
-    fn free(&self, victims: &[Live], keys: &[u8], freed: &mut usize) -> io::Result<()> {
-        self.layer.replace(&self.directory.join("keys"), keys)?;
+    fn free(&self, victims: &[Live], keys: Option<&[u8]>, freed: &mut usize) -> io::Result<()> {
+        if let Some(keys) = keys {
+            self.layer.replace(&self.directory.join("keys"), keys)?;
+        }
         let empty = Header {
             id: self.id,
             number: 0,

@@ -157,6 +157,31 @@ impl FileKeyedLog {
         Ok(OpenedKeyedLog { log, values, lost })
     }
 
+    /// What the log at this path has now, in the order of its keys, as far as it can be read: nothing is made or changed,
+    /// and another process may write it.
+    pub(crate) fn look(
+        layer: &dyn FileLayer,
+        path: &Path,
+        cipher: &dyn EntryCipher,
+        now: u64,
+    ) -> Result<Vec<KeyedValue>, KeyedLogError> {
+        let error = |why: String| KeyedLogError::Read {
+            place: path.display().to_string(),
+            why,
+        };
+        let bytes = layer.read(path).map_err(|why| error(why.to_string()))?;
+        let own = fingerprint(cipher);
+        let own = own.ok_or_else(|| error("the key of the state has no fingerprint".into()))?;
+        let read = read(bytes.as_deref().unwrap_or_default(), &own);
+        let counts = read.counts.into_iter();
+        let counts = counts.filter(|(_, (until, _))| *until > now);
+        let values = counts.filter_map(|(key, (until, sealed))| {
+            let value = cipher.open(&format::name(&key, until), sealed)?;
+            Some(KeyedValue { key, until, value })
+        });
+        Ok(values.collect())
+    }
+
     fn write_error(&self, error: &io::Error) -> KeyedLogError {
         KeyedLogError::Write {
             place: self.path.display().to_string(),

@@ -12,6 +12,8 @@
 
 mod format;
 mod log;
+mod plain;
 mod read;
 
 pub use log::{FileKeyedLog, OpenedKeyedLog};
+pub(crate) use plain::InPlain;

@@ -11,7 +11,8 @@ use tidegate_contract::{
     AuditContent, AuditLog, Audited, EntryCipher, FileLayer, SinkError, SinkPosition,
 };
 use tidegate_state::audit::{
-    Against, AuditFile, AuditFlaw, AuditLimits, NotOpened, Verified, opened, verify as verify_chain,
+    Against, AuditFile, AuditFlaw, AuditLimits, NotOpened, Verified, closed, opened,
+    verify as verify_chain,
 };
 use tidegate_state::{Crash, Disk, MemoryDisk, StateKey};
 
@@ -59,7 +60,7 @@ pub(crate) fn recover(
         file: 1500,
         ..LIMITS
     };
-    AuditFile::recover(path, layer.clone(), Arc::new(key()), limits, (known, false))
+    AuditFile::recover(path, layer.clone(), Arc::new(key()), limits, known)
 }
 
 pub(crate) fn open_in(
@@ -69,7 +70,7 @@ pub(crate) fn open_in(
     known: &[SinkPosition],
 ) -> AuditFile {
     let cipher = Arc::new(key());
-    AuditFile::recover(path, layer.clone(), cipher, limits, (known, false)).unwrap()
+    AuditFile::recover(path, layer.clone(), cipher, limits, known).unwrap()
 }
 
 pub(crate) fn write(log: &mut AuditFile, number: u64) {
@@ -280,7 +281,7 @@ fn a_file_that_is_gone_is_found_by_verify_and_by_the_next_run() {
         std::fs::remove_file(&files[gone]).unwrap();
         let verified = verify(&path, None);
         let cipher = Arc::new(key());
-        let run = AuditFile::recover(&path, layer.clone(), cipher, limits, (&known, false));
+        let run = AuditFile::recover(&path, layer.clone(), cipher, limits, &known);
         match gone {
             // Where those before it were archived: the chain then begins after a head that is known.
             0 => {
@@ -307,6 +308,36 @@ fn a_file_that_is_gone_is_found_by_verify_and_by_the_next_run() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_named_as_what_it_is_and_nobody_waits_for_it() {
+    let (_place, path, _) = written(4, LIMITS);
+    let next = path.with_file_name("audit.jsonl.2");
+    let fifo = || {
+        let made = Command::new("mkfifo").arg(&next).status().unwrap();
+        assert!(made.success());
+    };
+    let socket = || drop(std::os::unix::net::UnixListener::bind(&next).unwrap());
+    let device = || std::os::unix::fs::symlink("/dev/null", &next).unwrap();
+    let directory = || std::fs::create_dir(&next).unwrap();
+    let kinds: [(&dyn Fn(), &str); 4] = [
+        (&fifo, "audit.jsonl.2 is a pipe"),
+        (&socket, "audit.jsonl.2 is a socket"),
+        (&device, "audit.jsonl.2 is a device"),
+        (&directory, "audit.jsonl.2 is a directory"),
+    ];
+    for (make, named) in kinds {
+        make();
+        let said = verify(&path, None).unwrap_err().to_string();
+        assert!(said.contains(named), "{said}");
+        let said = closed(&path, &[]).unwrap_err().to_string();
+        assert!(said.contains(named), "{said}");
+        let gone = std::fs::remove_file(&next).or_else(|_| std::fs::remove_dir(&next));
+        gone.unwrap();
+    }
+    verify(&path, None).unwrap();
+}
+
 #[test]
 fn a_file_of_somebody_elses_with_the_name_of_the_next_one_is_left_as_it_is() {
     let layer: Arc<dyn FileLayer> = Arc::new(Disk);
@@ -321,7 +352,7 @@ fn a_file_of_somebody_elses_with_the_name_of_the_next_one_is_left_as_it_is() {
     let next = place.path().join("audit.jsonl.2");
     std::fs::write(&next, "precious\n").unwrap();
     let cipher = Arc::new(key());
-    let refused = AuditFile::recover(&path, layer, cipher, LIMITS, (&known, false));
+    let refused = AuditFile::recover(&path, layer, cipher, LIMITS, &known);
     let said = refused.unwrap_err().to_string();
     assert!(
         said.contains("audit.jsonl.2") && said.contains("take it away"),
@@ -350,9 +381,7 @@ fn what_no_cut_has_is_taken_away_and_the_chain_goes_on_from_the_last_one() {
                 let mut committed = 0;
                 let layer: Arc<dyn FileLayer> = Arc::new(disk.clone());
                 let cipher = Arc::new(key());
-                if let Ok(mut log) =
-                    AuditFile::recover(path, layer, cipher, limits, (&known, false))
-                {
+                if let Ok(mut log) = AuditFile::recover(path, layer, cipher, limits, &known) {
                     known.extend(log.position());
                     for number in 0..10 {
                         write(&mut log, number);
@@ -405,7 +434,7 @@ fn a_full_disk_and_a_file_that_somebody_writes_end_it() {
     assert!(log.flush().is_err(), "what is on the disk is not known");
     let (_place, path, _) = written(3, LIMITS);
     let real: Arc<dyn FileLayer> = Arc::new(Disk);
-    let refused = AuditFile::recover(&path, real, Arc::new(key()), LIMITS, (&[], false));
+    let refused = AuditFile::recover(&path, real, Arc::new(key()), LIMITS, &[]);
     let said = refused.unwrap_err().to_string();
     assert!(said.contains("something else wrote to it"), "{said}");
 }

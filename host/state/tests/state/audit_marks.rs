@@ -92,7 +92,7 @@ fn who_rewrites_a_suffix_and_leaves_its_marks_out_is_found_by_what_the_commit_lo
         sinks.extend(log.flush().unwrap());
     }
     let recovered = Recovered {
-        sinks,
+        sinks: sinks.clone(),
         ..Recovered::default()
     };
     let committed = [Committed::of(&recovered, &path).unwrap()];
@@ -129,7 +129,7 @@ fn who_rewrites_a_suffix_and_leaves_its_marks_out_is_found_by_what_the_commit_lo
     let open = verify(&path, None).unwrap().open;
     assert_eq!(open.lines, 4, "as a run leaves it that was cut short");
     let said = against(&path, &committed).unwrap_err();
-    assert!(said.contains(&committed[0].head), "{said}");
+    assert!(said.contains(&sinks.last().unwrap().head), "{said}");
     assert_eq!(closed(&path, &[&key()]).unwrap(), 4);
     // The end cut off behind a mark.
     std::fs::write(&path, all[..10].concat()).unwrap();
@@ -397,7 +397,7 @@ fn what_became_of_cuts_of_a_run_that_was_cut_short_is_said_by_the_next_as_far_as
                 task: task(partition),
                 life: "former".into(),
                 cut: 7,
-                before: String::new(),
+                before: Some("before".into()),
             }));
             write(&mut worker, u64::from(partition));
             known.extend(worker.flush().unwrap());
@@ -416,7 +416,7 @@ fn what_became_of_cuts_of_a_run_that_was_cut_short_is_said_by_the_next_as_far_as
         assert_eq!(log.begun(&task(9), None).unwrap(), None);
         // One that holds, one that never came to be, and one behind which somebody else has gone on.
         known.extend(log.begun(&task(0), Some(&mark("former", 7))).unwrap());
-        known.extend(log.begun(&task(1), None).unwrap());
+        known.extend(log.begun(&task(1), Some(&mark("before", 3))).unwrap());
         assert_eq!(log.begun(&task(2), Some(&mark("other", 9))).unwrap(), None);
     }
     assert_eq!(undecided(), [6, 8]);
@@ -492,7 +492,33 @@ fn files_from_the_first_on_can_be_archived_where_the_line_is_known_that_the_rest
     };
     assert_eq!(after(last).unwrap().head.hash, head);
     assert!(after(before).is_err());
+    let mut later = last.clone();
+    later.lines += 1;
+    let said = after(&later).unwrap_err().to_string();
+    let begins = format!("begins with line {} of the chain", last.lines + 1);
+    assert!(said.contains(&begins) && said.contains("--after"), "{said}");
     let mut other = last.clone();
     other.hash = "1".repeat(64);
     assert!(after(&other).is_err());
+}
+
+#[test]
+fn of_a_chain_without_marks_the_first_line_is_named_that_nothing_closes() {
+    let limits = AuditLimits {
+        file: 1500,
+        ..LIMITS
+    };
+    let (_place, path, _) = written(16, limits);
+    let first = lines(&path);
+    let marks = |line: &[u8]| serde_json::from_slice::<Value>(line).unwrap()["mark"].is_string();
+    let last = first.iter().rposition(|line| !marks(line)).unwrap();
+    // The marks behind its last entries are gone, and those files are there that came after.
+    std::fs::write(&path, first[..=last].concat()).unwrap();
+    let opens = first[..=last].iter().rposition(|line| marks(line));
+    let opens = opens.map_or(0, |mark| mark + 1) + 1;
+    let said = verify(&path, None).unwrap_err().to_string();
+    assert!(
+        said.contains(&format!("audit.jsonl, line {opens}: no mark closes it")),
+        "{said}"
+    );
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_contract::{
-    CommitError, CommitLog, Committer, Cut, Keeper, MoveState, Moved, Participants, Recovered,
-    SinkPosition, Store, TaskCut,
+    CommitError, CommitLog, Committer, Cut, FileLayer as _, Keeper, MoveState, Moved, Participants,
+    Recovered, SinkPosition, Store, TaskCut,
 };
 use tidegate_state::{Cuts, FileCommitLog, LogCommitter, MemoryDisk};
 
@@ -28,6 +28,7 @@ fn what_was_committed_is_recovered() {
             identity: "/out/answers.jsonl".into(),
             length: 700,
             head: String::new(),
+            ended: false,
         }]
     );
     for (partition, at) in [(0, 60), (1, 70), (2, 50)] {
@@ -164,27 +165,107 @@ fn that_a_task_has_gone_to_a_changelog_is_recovered_until_a_cut_has_it_again() {
 }
 
 #[test]
-fn whether_the_last_run_ended_is_part_of_its_last_cut() {
+fn whether_the_run_that_wrote_a_file_has_ended_is_part_of_its_position() {
     let disk = MemoryDisk::new();
+    let file = |sink: &str, length, ended| SinkPosition {
+        sink: sink.into(),
+        identity: format!("/out/{sink}"),
+        length,
+        head: String::new(),
+        ended,
+    };
     let mut n = 0;
     for size in [1, 10_000] {
-        let (log, state) = open(&disk).unwrap();
-        assert!(!state.ended);
+        let (log, _) = open(&disk).unwrap();
+        // One that a run left that was cut short, and that the next ones do not write.
+        let left = Cut {
+            sinks: vec![file("left", 7, false)],
+            ..Cut::default()
+        };
+        log.commit(&left).unwrap();
+        n += 1;
         // The long entries have the log compacted.
         for _ in 0..50 {
             n += 1;
             log.commit(&cut(n, size)).unwrap();
         }
-        n += 1;
-        let last = Cut {
-            ended: true,
-            ..cut(n, size)
+        let ended = Cut {
+            sinks: vec![file("written", n, true)],
+            ..Cut::default()
         };
-        log.commit(&last).unwrap();
+        log.commit(&ended).unwrap();
+        n += 1;
+        drop(log);
+        let said = |state: &Recovered| {
+            let of = |sink| state.sink(sink).map(|known| known.ended);
+            (of("left"), of("written"))
+        };
+        let (log, state) = open(&disk).unwrap();
+        assert_eq!(said(&state), (Some(false), Some(true)));
+        // What happens to others says nothing of it.
+        log.commit(&cut(n + 1, 1)).unwrap();
+        n += 1;
         drop(log);
         let (log, state) = open(&disk).unwrap();
-        assert!(state.ended && state.cut == n);
+        assert_eq!(said(&state), (Some(false), Some(true)));
+        let begun = Cut {
+            sinks: vec![file("written", n, false)],
+            ..Cut::default()
+        };
+        log.commit(&begun).unwrap();
         n += 1;
-        log.commit(&cut(n, 1)).unwrap();
+        drop(log);
+        let (_, state) = open(&disk).unwrap();
+        assert_eq!(said(&state), (Some(false), Some(false)));
+    }
+}
+
+/// A log of such bodies, as it was written when only the last entry said whether the run had ended.
+fn older(bodies: &[&str]) -> Vec<u8> {
+    let mut log = b"TGCL\x02\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+    for (number, body) in (1_u64..).zip(bodies) {
+        let mut payload = vec![1];
+        payload.extend(number.to_le_bytes());
+        payload.extend((body.len() as u32).to_le_bytes());
+        payload.extend(body.as_bytes());
+        let mut header = (payload.len() as u32).to_le_bytes().to_vec();
+        header.extend(crc32fast::hash(&payload).to_le_bytes());
+        header.extend(crc32fast::hash(&header).to_le_bytes());
+        log.extend([header, payload].concat());
+    }
+    log
+}
+
+#[test]
+fn an_older_log_says_with_its_last_entry_whether_the_run_had_ended() {
+    let one = r#"{"sinks":[{"sink":"a","identity":"one","length":5}]}"#;
+    let two = r#"{"sinks":[{"sink":"a","identity":"two","length":6},{"sink":"b","length":7}]}"#;
+    let end = r#"{"ended":true}"#;
+    let with_audit = r#"{"sinks":[{"sink":"c","length":8,"head":"ab"}],"ended":true}"#;
+    for (bodies, ended) in [
+        (&[one, two][..], false),
+        (&[one, two, end], true),
+        (&[one, two, with_audit], true),
+        (&[one, end, two], false),
+        (&[one, two, end, "{}"], false),
+    ] {
+        let disk = MemoryDisk::new();
+        disk.replace(Path::new(LOG), &older(bodies)).unwrap();
+        let said = |state: &Recovered| {
+            let said = state.sinks.iter().filter(|known| known.sink != "c");
+            let said = said.map(|known| (known.identity.clone(), known.ended));
+            said.collect::<Vec<_>>()
+        };
+        // What was left for another file was whole.
+        let expected = [("one", true), ("two", ended), ("", ended)];
+        let expected = expected.map(|(file, ended)| (file.to_owned(), ended));
+        let (log, state) = open(&disk).unwrap();
+        assert_eq!(said(&state), expected, "{bodies:?}");
+        assert_eq!(state.cut, bodies.len() as u64);
+        // From then on each says it itself.
+        log.commit(&cut(state.cut + 1, 1)).unwrap();
+        drop(log);
+        let (_, state) = open(&disk.restart(0)).unwrap();
+        assert_eq!(said(&state)[..3], expected, "{bodies:?}");
     }
 }

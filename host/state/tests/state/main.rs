@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod audit;
+mod audit_left;
 mod audit_marks;
 mod compaction;
 mod cuts;
@@ -98,6 +99,7 @@ pub(crate) fn cut(n: u64, size: usize) -> Cut {
         identity: "/out/answers.jsonl".into(),
         length: n * 100,
         head: String::new(),
+        ended: false,
     }];
     cut
 }

@@ -14,6 +14,7 @@ fn written(files: &[(&str, &str, u64)]) -> Cut {
         identity: identity.into(),
         length,
         head: String::new(),
+        ended: false,
     };
     Cut {
         sinks: files.iter().map(position).collect(),

@@ -9,8 +9,6 @@ pub enum Kind {
     Gauge,
     /// How measured values are spread.
     Histogram,
-    /// Not known: whoever named it disagrees.
-    Untyped,
 }
 
 impl Kind {
@@ -20,7 +18,6 @@ impl Kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram => "histogram",
-            Kind::Untyped => "untyped",
         }
     }
 }

@@ -4,7 +4,6 @@
 //! writer makes Prometheus's text of it. The same collection can be walked ([`Exposition::families`]), so that whoever
 //! exports it otherwise says the same. Every sample carries the moment from which it counts.
 
-mod apart;
 mod family;
 mod gauge;
 mod histogram;
@@ -169,27 +168,24 @@ impl Exposition {
         })
     }
 
-    /// The family of this name, as whoever named it first described it. One that is another kind of thing elsewhere has
-    /// no kind. This is for families that others name: operators.
+    /// The family of this name, as whoever named it first described it. This is for families that others name, operators:
+    /// who takes their names in sees to it that each means one thing.
     pub fn family(&mut self, described: Measured) -> &mut Measured {
         let next = self.families.len();
         let place = *self.places.entry(described.name.clone()).or_insert(next);
         if place == next {
             self.families.push(described);
-        } else if self.families[place].kind != described.kind {
-            self.families[place].kind = Kind::Untyped;
         }
         &mut self.families[place]
     }
 
-    /// All families, in the order in which they were handed in. No name in them, or in the text that is made of them, means
-    /// two things.
-    pub fn families(&self) -> Cow<'_, [Measured]> {
-        apart::taken(&self.families)
+    /// All families, in the order in which they were handed in.
+    pub fn families(&self) -> &[Measured] {
+        &self.families
     }
 
     /// In the text format of Prometheus, 0.0.4: each family once, with its samples together.
     pub fn text(&self) -> String {
-        text::write(&self.families())
+        text::write(&self.families)
     }
 }

@@ -166,7 +166,7 @@ families! {
     REVISION_TRIPPED = Gauge "tidegate_revision_tripped", Unit::Truth, &[SLOT, REVISION, VERSION], Now,
         "Whether it is run no more because it failed more often than the file allows";
     OPERATOR_SERIES_REFUSED = Counter "tidegate_operator_series_refused_total", Unit::Of("measurements"), &[SLOT, REVISION], Revision,
-        "Measurements of the operator that were left out: it had too many combinations of labels";
+        "Measurements of the operator that were left out: it had too many combinations of labels, or another has the name for something else";
 
     MODEL_LOADED = Gauge "tidegate_model_loaded", Unit::Truth, &[MODEL], Now,
         "Whether the model takes requests";
@@ -192,8 +192,10 @@ families! {
         "Tokens that they made after they were replaced or unloaded";
     MODEL_ANSWERED = Counter "tidegate_model_answered_requests_total", REQUESTS, &[MODEL], Load,
         "Requests that ended with an answer";
-    MODEL_FAILED = Counter "tidegate_model_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, hopeless, cancelled, failed")], Load,
-        "Requests that ended with an error: their deadline passed, could not be met, they were cancelled, or something else";
+    MODEL_FAILED = Counter "tidegate_model_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, hopeless, failed")], Load,
+        "Requests that ended with an error: their deadline passed or could not be met, or something else";
+    MODEL_LEFT = Counter "tidegate_model_left_requests_total", REQUESTS, &[MODEL], Load,
+        "Requests that whoever asked has left before their end";
     MODEL_REFUSED = Counter "tidegate_model_refused_requests_total", REQUESTS, &[MODEL], Load,
         "Requests given back because the queue was full";
     MODEL_RETRIED = Counter "tidegate_model_retried_requests_total", REQUESTS, &[MODEL], Load,
@@ -217,11 +219,11 @@ families! {
     MODEL_STEP_SECONDS = Histogram "tidegate_model_step_seconds", Unit::Seconds, &[MODEL], Load,
         "Time of its steps";
     MODEL_QUEUE_SECONDS = Histogram "tidegate_model_queue_seconds", Unit::Seconds, &[MODEL], Load,
-        "Time from a request to its first step";
+        "Time from a request to its first step, of those of the stream";
     MODEL_FIRST_TOKEN_SECONDS = Histogram "tidegate_model_first_token_seconds", Unit::Seconds, &[MODEL], Load,
-        "Time from a request to its first token";
+        "Time from a request to its first token, of those of the stream";
     MODEL_BETWEEN_TOKENS_SECONDS = Histogram "tidegate_model_between_tokens_seconds", Unit::Seconds, &[MODEL], Load,
-        "Time from one token of an answer to the next";
+        "Time from one token of an answer to the next, of those of the stream";
     ADAPTER_BUDGET = Gauge "tidegate_adapter_budget_bytes", Unit::Bytes, &[label("adapter", "adapters of this machine")], Now,
         "Bytes that models may hold together on the adapter";
     ADAPTER_USED = Gauge "tidegate_adapter_used_bytes", Unit::Bytes, &[label("adapter", "adapters of this machine")], Now,
@@ -231,8 +233,10 @@ families! {
         "Requests that a model of another server was asked";
     REMOTE_ANSWERED = Counter "tidegate_remote_answered_requests_total", REQUESTS, &[MODEL], Process,
         "Those with an answer";
-    REMOTE_FAILED = Counter "tidegate_remote_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, cancelled, failed")], Process,
-        "Those without one";
+    REMOTE_FAILED = Counter "tidegate_remote_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, failed")], Process,
+        "Those that failed";
+    REMOTE_LEFT = Counter "tidegate_remote_left_requests_total", REQUESTS, &[MODEL], Process,
+        "Those that whoever asked has left before their end";
     REMOTE_REFUSED = Counter "tidegate_remote_refused_requests_total", REQUESTS, &[MODEL], Process,
         "Requests given back because the queue was full or the server is left alone";
     REMOTE_RETRIED = Counter "tidegate_remote_retried_tries_total", Unit::Of("tries"), &[MODEL], Process,
@@ -272,7 +276,7 @@ families! {
 
     PLAYGROUND_ENDED = Counter "tidegate_playground_tries_total", Unit::Of("tries"),
         &[label("kind", "model, record"), label("outcome", "answered, failed, left")], Process,
-        "Questions and records that were tried on the page and have ended; the figures of stages and of records leave them out";
+        "Questions and records that were tried on the page and have ended, or were left: by who asked, or after their time; the figures of stages and of records leave them out";
     PLAYGROUND_TOKENS = Counter "tidegate_playground_tokens_total", Unit::Of("tokens"), &[label("kind", "prompt, generated")], Process,
         "Tokens of those; the figures of the models they asked have them too";
 

@@ -84,7 +84,6 @@ mod tests {
     use std::borrow::Cow;
 
     use super::super::{Exposition, Family, Kind, Label, Since, Spread, Unit};
-    use super::*;
 
     static WORDS: Family = Family {
         name: "tidegate_words_total",
@@ -132,21 +131,5 @@ tidegate_size_bytes_sum 12.5
 tidegate_size_bytes_count 6
 ";
         assert_eq!(exposition.text(), expected);
-    }
-
-    #[test]
-    fn a_name_that_is_used_for_different_things_has_no_type() {
-        let mut exposition = Exposition::default();
-        let load = |kind| Measured {
-            name: "tidegate_operator_load".into(),
-            kind,
-            unit: Unit::Of("things"),
-            help: "".into(),
-            samples: Vec::new(),
-        };
-        exposition.family(load(Kind::Gauge));
-        exposition.family(load(Kind::Histogram));
-        exposition.family(load(Kind::Gauge));
-        assert_eq!(exposition.text(), "# TYPE tidegate_operator_load untyped\n");
     }
 }

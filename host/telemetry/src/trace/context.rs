@@ -106,7 +106,7 @@ pub struct TraceContext {
     /// Whether whoever made that span has it recorded.
     pub sampled: bool,
     /// Whether whoever made the trace's id says that it is random, by which others may sample. It goes on as it came: the
-    /// ids of some have a time in them.
+    /// ids of some have a time in them. Of ids that follow from a record it is not said.
     pub random: bool,
 }
 

@@ -1,9 +1,11 @@
 //! Traces: what became of one record or request, as spans.
 //!
-//! A record's spans follow from where it came from ([`Digest`]) or from what it brought ([`TraceContext`]). There is no span for each token, and nothing of a prompt or an answer in any of them.
+//! A record's spans follow from where it came from ([`Digest`]) or from what it brought ([`TraceContext`]); what follows
+//! from nothing is drawn. There is no span for each token, and nothing of a prompt or an answer in any of them.
 
 mod clock;
 mod context;
+mod drawn;
 mod ids;
 pub mod names;
 mod open;

@@ -241,7 +241,7 @@ mod tests {
     fn context(number: u64) -> TraceContext {
         let digest = Digest::default().with(number);
         TraceContext {
-            trace: digest.trace(),
+            trace: digest.trace_at(0),
             span: digest.span(),
             sampled: true,
             random: true,

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::context::TraceContext;
-use super::ids::Digest;
+use super::drawn::drawn;
 use super::quota::Quota;
 use super::sampler::Sampler;
 use super::span::Span;
@@ -40,9 +39,6 @@ struct Inner {
     /// Spans that wait, and those that there is room for.
     waiting: Arc<AtomicUsize>,
     most: usize,
-    /// Of traces that follow from nothing.
-    random: Digest,
-    next: AtomicU64,
     /// What clients of the gateway may have recorded, and whoever writes what each source reads.
     of_requests: Quota,
     of_sources: Mutex<BTreeMap<String, Arc<Quota>>>,
@@ -62,18 +58,12 @@ impl Tracer {
         let (queue, spans) = sync_channel(most);
         let waiting = Arc::new(AtomicUsize::new(0));
         let counts = Arc::new(SpanCounts::default());
-        let random = RandomState::new();
-        let random = Digest::default()
-            .with(random.hash_one(0))
-            .with(random.hash_one(1));
         let tracer = Tracer(Some(Arc::new(Inner {
             queue,
             sampler,
             counts: counts.clone(),
             waiting: waiting.clone(),
             most,
-            random,
-            next: AtomicU64::new(0),
             of_requests: Quota::new(sampler.most_forced(), counts.clone()),
             of_sources: Mutex::default(),
         })));
@@ -128,7 +118,7 @@ impl Tracer {
     }
 
     /// A span that nothing else has: below another, or at the root of a trace of its own that the sampler decides on.
-    /// None while spans are of no use.
+    /// None while spans are of no use, or where the system gives no randomness.
     pub fn begin(&self, parent: Option<&TraceContext>) -> Option<TraceContext> {
         self.begin_if(parent, |_| true)
     }
@@ -167,17 +157,15 @@ impl Tracer {
         forced: impl Fn(&Quota) -> bool,
     ) -> Option<TraceContext> {
         let inner = self.0.as_ref()?;
-        let number = inner.next.fetch_add(1, Ordering::Relaxed);
-        let own = inner.random.with(number);
-        let trace = parent.map_or(own.trace(), |parent| parent.trace);
+        let (own, span) = drawn()?;
+        let trace = parent.map_or(own, |parent| parent.trace);
         Some(TraceContext {
             trace,
-            span: own.with(1).span(),
+            span,
             sampled: match parent {
                 // The own draw, which nobody else can choose.
                 Some(parent) => {
-                    parent.sampled
-                        && (inner.sampler.takes(own.trace()) || forced(&inner.of_requests))
+                    parent.sampled && (inner.sampler.takes(own) || forced(&inner.of_requests))
                 }
                 None => inner.sampler.takes(trace),
             },

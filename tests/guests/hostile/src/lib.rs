@@ -143,7 +143,8 @@ fn answer(mode: &str, batch: &BatchView<'_>) -> Result<Vec<u8>, String> {
             take(TURNS.get() * (first + batch.len() as u64));
         }
         "rude" => return Ok(dead_letters(batch, &RUDE.repeat(10_000))),
-        "rude-retry" => return Ok(retries(batch, &RUDE.repeat(1000))),
+        "rude-retry" => return Ok(retries(batch, 0, &RUDE.repeat(1000))),
+        "put-off" => return Ok(retries(batch, 600_000, "not before noon")),
         // Fails because of what it remembers, not because of a record.
         "forgetful" if CALLS.get() == 3 => panic!("I cannot remember"),
         "leak" => std::mem::forget(std::hint::black_box(vec![1u8; 4 << 20])),
@@ -247,9 +248,11 @@ fn rendered(batch: &BatchView<'_>) -> Vec<u8> {
     outcomes.finish()
 }
 
-fn retries(batch: &BatchView<'_>, reason: &str) -> Vec<u8> {
+fn retries(batch: &BatchView<'_>, milliseconds: u32, reason: &str) -> Vec<u8> {
     let mut outcomes = OutcomesBuilder::with_capacity(batch.len());
-    batch.records().for_each(|_| outcomes.retry(0, reason));
+    batch
+        .records()
+        .for_each(|_| outcomes.retry(milliseconds, reason));
     outcomes.finish()
 }
 

@@ -68,6 +68,8 @@ fn cuts_that_come_to_nothing_ask_no_model_again() {
         poison: Some(250),
         // In which several of them come.
         cut_interval: "250ms",
+        // Nobody is killed: who is slow, because the machine is, stays in the group.
+        session: Duration::from_secs(60),
         ..Plan::new("aborts-model", Program::Mock { at_once: AT_ONCE })
     });
     scene.under_way();

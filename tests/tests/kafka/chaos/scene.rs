@@ -17,7 +17,9 @@ const PROGRESS: Duration = Duration::from_secs(90);
 /// The same of a run that is to be found at fault: whoever was killed in it is started again, which ends what was open.
 const PROGRESS_AT_FAULT: Duration = Duration::from_secs(30);
 pub(crate) const PARTITIONS: i32 = 6;
-/// A member that shows no life for so long is out of its group, and others have its partitions: its session is 6 s.
+/// Short, so that others soon have the partitions of who was killed.
+const SESSION: Duration = Duration::from_secs(6);
+/// A member that shows no life for so long is out of its group, and others have its partitions: its session is over.
 pub(crate) const TAKEN_OVER: Duration = Duration::from_millis(8500);
 
 const REDACT: &str = r#"
@@ -71,6 +73,8 @@ pub(crate) struct Plan {
     /// Whether they keep their names in the group over a restart.
     pub(crate) named: bool,
     pub(crate) cut_interval: &'static str,
+    /// A member that shows no life for so long is out of its group.
+    pub(crate) session: Duration,
 }
 
 impl Plan {
@@ -89,6 +93,7 @@ impl Plan {
             named: true,
             // Short, so that what comes over a process hits an open transaction.
             cut_interval: "10ms",
+            session: SESSION,
         }
     }
 }
@@ -218,7 +223,7 @@ brokers = ["{brokers}"]
 topic = "{input}"
 group = "{group}"
 {instance}
-properties = {{ "session.timeout.ms" = 6000, "heartbeat.interval.ms" = 500 }}
+properties = {{ "session.timeout.ms" = {session}, "heartbeat.interval.ms" = 500 }}
 {stages}
 [sink.out]
 type = "kafka"
@@ -230,6 +235,7 @@ brokers = ["{brokers}"]
 topic = "{dead}"
 "#,
             interval = self.plan.cut_interval,
+            session = self.plan.session.as_millis(),
             delivery = self.plan.delivery.line(),
             brokers = self.plan.brokers,
             input = self.input,

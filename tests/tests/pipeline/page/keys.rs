@@ -72,6 +72,8 @@ fn with_a_key_for_the_page_everything_is_seen_and_nothing_can_be_done() {
     );
     browser.click(".letter .open", "unreachable");
     browser.sees("<script>window.pwned=1</script>");
+    let failures = "document.querySelectorAll('[role=alert], .notice.bad').length";
+    assert_eq!(browser.run(failures), 0, "it is shown as a whole");
     browser.look("keys-letter");
     let buttons = "[...document.querySelectorAll('button')].map((b) => b.textContent).join('|')";
     let buttons = browser.run(buttons);

@@ -55,7 +55,7 @@ fn of_stream(status: &Value) -> Value {
 }
 
 /// Asks the admin API: the status and the body.
-fn ask(link: &str, request: &str, body: &str) -> (u16, String) {
+pub(super) fn ask(link: &str, request: &str, body: &str) -> (u16, String) {
     let (address, token) = link.split_once("/#token=").unwrap();
     let address = address.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -73,7 +73,7 @@ fn ask(link: &str, request: &str, body: &str) -> (u16, String) {
     (status, body.to_owned())
 }
 
-fn post(link: &str, path: &str, body: &Value) -> (u16, String) {
+pub(super) fn post(link: &str, path: &str, body: &Value) -> (u16, String) {
     let request = format!("POST /v1/playground/{path}");
     ask(link, &request, &body.to_string())
 }

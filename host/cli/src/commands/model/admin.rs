@@ -97,8 +97,8 @@ pub(crate) fn line(model: &ModelReport) -> String {
         );
     }
     text += &format!(
-        "; waiting {}, running {}, answered {}, failed {}, tokens {}\n",
-        model.waiting, model.running, model.answered, model.failed, model.tokens,
+        "; waiting {}, running {}, answered {}, failed {}, left {}, tokens {}\n",
+        model.waiting, model.running, model.answered, model.failed, model.left, model.tokens,
     );
     text
 }

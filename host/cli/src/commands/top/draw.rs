@@ -1,10 +1,12 @@
 //! What stands where in a frame: the head, the view that is chosen, and the keys.
 
+use std::time::Duration;
+
 use tidegate_control::RunState;
 use tidegate_telemetry::plain;
 
 use super::figures::Figures;
-use super::frame::{Frame, Line, Look, width};
+use super::frame::{Frame, Line, Look, width, wrapped_around_path};
 use super::keys::Key;
 use super::views::{View, span};
 
@@ -12,6 +14,8 @@ use super::views::{View, span};
 const NAME: usize = 64;
 /// Most bytes of a reason that are shown.
 const REASON: usize = 400;
+/// Most lines of why a host is lost.
+const LOST: usize = 2;
 
 /// By what stages are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub(super) struct Shown {
     pub(super) page: usize,
     /// Why the host cannot be asked, while it cannot.
     pub(super) lost: Option<String>,
+    /// For how long it has not answered, if that is longer than it takes.
+    pub(super) silent: Option<Duration>,
 }
 
 impl Shown {
@@ -80,7 +86,7 @@ impl Shown {
 
 /// All of a view, for a place where nobody can scroll.
 pub(super) fn whole(figures: &Figures, shown: &Shown, columns: usize) -> Frame {
-    let lines = head(figures, shown).into_iter();
+    let lines = head(figures, shown, columns).into_iter();
     Frame::of(
         lines.chain(shown.view.lines(figures, shown.sort, columns)),
         columns,
@@ -89,7 +95,7 @@ pub(super) fn whole(figures: &Figures, shown: &Shown, columns: usize) -> Frame {
 
 /// A frame for a screen of this size.
 pub(super) fn draw(figures: &Figures, shown: &mut Shown, columns: usize, rows: usize) -> Frame {
-    let mut head = head(figures, shown);
+    let mut head = head(figures, shown, columns);
     // Two lines of what it is about are more than where else one could look.
     if rows >= 8 {
         head.push(tabs(shown, columns));
@@ -114,28 +120,42 @@ pub(super) fn draw(figures: &Figures, shown: &mut Shown, columns: usize, rows: u
 }
 
 /// Whose figures these are, and how it is.
-fn head(figures: &Figures, shown: &Shown) -> Vec<Line> {
+fn head(figures: &Figures, shown: &Shown, columns: usize) -> Vec<Line> {
+    let silent = shown.silent.map(|silent| {
+        let silent = span(silent.as_secs_f64());
+        format!("no answer for {silent}")
+    });
     let Some(report) = figures.report() else {
-        return vec![Line::of(Look::Title, "nothing is known yet")];
+        let line = Line::of(Look::Title, "nothing is known yet");
+        return vec![match silent {
+            Some(silent) => line.then(Look::Warn, &format!(": {silent}")),
+            None => line,
+        }];
     };
     let (look, state) = match report.state {
         RunState::Starting => (Look::Warn, "starting"),
         RunState::Running => (Look::Good, "running"),
         RunState::Draining => (Look::Warn, "draining"),
     };
-    let state = match shown.lost {
-        None => (look, state),
-        Some(_) => (Look::Bad, "lost"),
+    let (look, state) = match (&shown.lost, &silent) {
+        (Some(_), _) => (Look::Bad, "lost"),
+        (None, Some(_)) => (Look::Warn, "silent"),
+        (None, None) => (look, state),
     };
     let mut lines = vec![
         Line::of(Look::Title, &plain(&report.pipeline, NAME))
             .then(Look::Plain, "  ")
-            .then(state.0, state.1)
+            .then(look, state)
             .then(Look::Plain, &format!(" {}", span(report.uptime_seconds))),
     ];
     if let Some(why) = &shown.lost {
         let why = format!("lost, trying again: {}", plain(why, REASON));
-        lines.push(Line::of(Look::Bad, &why));
+        lines.extend(wrapped_around_path(Look::Bad, &why, columns, LOST));
+    } else if let Some(silent) = silent {
+        lines.push(Line::of(
+            Look::Warn,
+            &format!("{silent}: what is shown is old"),
+        ));
     }
     lines
 }

@@ -30,11 +30,6 @@ impl Figures {
         self.growth(|report| count(report).map(|count| count as f64))
     }
 
-    /// Whether it does.
-    pub(super) fn grows(&self, count: impl Fn(&StatusReport) -> Option<u64>) -> bool {
-        self.rate(count).is_some_and(|rate| rate > 0.0)
-    }
-
     /// The same as [`rate`](Figures::rate) of what is not whole. The seconds are the host's own: how long an answer has lain
     /// here, in a terminal that was stopped or on a slow line, is no part of them.
     pub(super) fn growth(&self, amount: impl Fn(&StatusReport) -> Option<f64>) -> Option<f64> {

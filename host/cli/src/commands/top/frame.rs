@@ -128,6 +128,48 @@ pub(super) fn fitted(text: &str, columns: usize) -> String {
     format!("{}…", &text[..end.unwrap_or_default()])
 }
 
+/// A text on at most so many lines, broken between words; of a longer one the last is too long for the screen.
+pub(super) fn wrapped(look: Look, text: &str, columns: usize, most: usize) -> Vec<Line> {
+    let text = plain(text, PIECE);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let is_last = lines.len() >= most;
+        match lines.last_mut() {
+            None => lines.push(word.to_owned()),
+            Some(line) if is_last || width(line) + 1 + width(word) <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(format!("  {word}")),
+        }
+    }
+    lines.iter().map(|line| Line::of(look, line)).collect()
+}
+
+/// The same of a text in which a path gives way where there is no room for all: its end says which file, and what stands
+/// around it why.
+pub(super) fn wrapped_around_path(
+    look: Look,
+    text: &str,
+    columns: usize,
+    most: usize,
+) -> Vec<Line> {
+    let of = |text: &str| wrapped(look, text, columns, most);
+    let fits = |lines: &Vec<Line>| lines.iter().all(|line| line.end() <= columns);
+    let whole = of(text);
+    let paths = text.split(' ').filter(|word| word.contains('/'));
+    let Some(path) = paths
+        .max_by_key(|word| width(word))
+        .filter(|_| !fits(&whole))
+    else {
+        return whole;
+    };
+    let ends = path.char_indices().skip(1).map(|(at, _)| &path[at..]);
+    let mut shorter = ends.map(|end| of(&text.replacen(path, &format!("…{end}"), 1)));
+    let fitting = shorter.find(fits);
+    fitting.unwrap_or_else(|| of(&text.replacen(path, "…", 1)))
+}
+
 /// Facts behind a title, on as many lines as they take.
 pub(super) fn flow(title: &str, facts: Vec<(Look, String)>, columns: usize) -> Vec<Line> {
     let indent = TITLE.min(columns / 8);

@@ -14,7 +14,7 @@ mod views;
 
 use std::ffi::OsStr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -59,8 +59,13 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Looks without an answer after which what is shown is old, the one that is under way counted.
+const LOOKS: u32 = 3;
+/// No host is silent before, however often it is asked.
+const SILENT: Duration = Duration::from_secs(1);
+
 /// What was heard of the host.
-type Heard = Result<Box<StatusReport>, String>;
+type Heard = Result<Box<StatusReport>, Failure>;
 
 /// Shows the host until somebody ends it.
 pub(crate) fn top(arguments: &Arguments) -> Result<(), Failure> {
@@ -70,16 +75,10 @@ pub(crate) fn top(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The first answer: which host is meant is a question that has one, or is wrong, at once.
-fn first(arguments: &Arguments) -> Result<Figures, Failure> {
-    let mut figures = Figures::default();
-    figures.take(client(&arguments.host)?.status()?);
-    Ok(figures)
-}
-
 /// All of it on standard output, with the rates of one interval.
 fn print_once(arguments: &Arguments) -> Result<(), Failure> {
-    let mut figures = first(arguments)?;
+    let mut figures = Figures::default();
+    figures.take(client(&arguments.host)?.status()?);
     std::thread::sleep(arguments.interval);
     figures.take(client(&arguments.host)?.status()?);
     let told = std::env::var("COLUMNS").ok();
@@ -99,28 +98,38 @@ fn watch(arguments: &Arguments) -> Result<(), Failure> {
     if !is_there() {
         return Err(no_terminal());
     }
-    let mut figures = first(arguments)?;
+    // Which host is meant is a question that has an answer, or is wrong, at once.
+    client(&arguments.host)?;
+    let mut figures = Figures::default();
     let (no_color, term) = (std::env::var_os("NO_COLOR"), std::env::var_os("TERM"));
     let mut screen = Screen::open(has_colours(no_color.as_deref(), term.as_deref()))?;
     let asker = Asker::start(arguments.host.clone(), arguments.interval)?;
     let mut shown = Shown::default();
+    let mut heard_at = Instant::now();
+    let patience = SILENT.max(arguments.interval * LOOKS);
     loop {
         loop {
             match asker.heard.try_recv() {
                 Ok(Ok(report)) => {
-                    shown.lost = None;
-                    if !shown.paused {
+                    (shown.lost, heard_at) = (None, Instant::now());
+                    if !shown.paused || figures.report().is_none() {
                         figures.take(*report);
                     }
                 }
-                Ok(Err(why)) => shown.lost = Some(why),
+                // One that has never answered is not lost: it is not there.
+                Ok(Err(failure)) if figures.report().is_none() => return Err(failure),
+                Ok(Err(failure)) => shown.lost = Some(reason(failure)),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
                     return Err(anyhow!("whoever asks the host has ended").into());
                 }
             }
         }
-        screen.draw(|columns, rows| draw(&figures, &mut shown, columns, rows))?;
+        shown.silent = Some(heard_at.elapsed()).filter(|silent| *silent >= patience);
+        // A host that is there answers before anything has to be said of it.
+        if figures.report().is_some() || shown.silent.is_some() {
+            screen.draw(|columns, rows| draw(&figures, &mut shown, columns, rows))?;
+        }
         match screen.wait()? {
             Told::End => return Ok(()),
             Told::Keys(keys) => {
@@ -140,6 +149,14 @@ fn watch(arguments: &Arguments) -> Result<(), Failure> {
 #[cfg(not(unix))]
 fn watch(_: &Arguments) -> Result<(), Failure> {
     Err(no_terminal())
+}
+
+/// Why a host cannot be asked, on one line.
+fn reason(failure: Failure) -> String {
+    match failure {
+        Failure::Run(error) => plain(&with_causes(&error), REASON_BYTES).into(),
+        Failure::Usage(text) => plain(&text, REASON_BYTES).into(),
+    }
 }
 
 fn no_terminal() -> Failure {
@@ -170,14 +187,12 @@ impl Asker {
         std::thread::Builder::new()
             .name("top".to_owned())
             .spawn(move || {
-                while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                loop {
                     // It is looked for anew: a host that was started again has another address.
                     let asked = client(&host).and_then(|client| Ok(client.status()?));
-                    let heard = asked.map(Box::new).map_err(|failure| match failure {
-                        Failure::Run(error) => plain(&with_causes(&error), REASON_BYTES).into(),
-                        Failure::Usage(text) => plain(&text, REASON_BYTES).into(),
-                    });
-                    if tell.send(heard).is_err() {
+                    if tell.send(asked.map(Box::new)).is_err()
+                        || stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout)
+                    {
                         return;
                     }
                 }

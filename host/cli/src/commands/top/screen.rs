@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::frame::{Frame, Line, Look};
 use super::keys::{Key, Keys};
@@ -26,8 +27,10 @@ const TAKE: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const GIVE_BACK: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 const CLEAR: &str = "\x1b[0m\x1b[2J";
 
-/// How the terminal was, while it is ours.
+/// How the terminal was, while its keys are ours.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+/// Its screen is ours, too.
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// What somebody in front of it did.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,15 +66,18 @@ pub(super) fn size() -> Option<(usize, usize)> {
 fn give_back() {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before {
-        let mut out = io::stdout().lock();
-        let _ = out
-            .write_all(GIVE_BACK.as_bytes())
-            .and_then(|()| out.flush());
+        if TAKEN.swap(false, Ordering::AcqRel) {
+            let mut out = io::stdout().lock();
+            let _ = out
+                .write_all(GIVE_BACK.as_bytes())
+                .and_then(|()| out.flush());
+        }
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &before);
     }
 }
 
 impl Screen {
+    /// Takes the keys: nothing that is pressed is shown. The screen is taken with the first frame.
     pub(super) fn open(colours: bool) -> Result<Screen, Failure> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -88,15 +94,22 @@ impl Screen {
         raw.make_raw();
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
         // From here on it is given back when this is dropped.
-        let mut screen = Screen {
+        let screen = Screen {
             colours,
             drawn: (Frame::default(), (0, 0)),
             keys: Keys::default(),
             ended,
         };
-        tcsetattr(io::stdin(), OptionalActions::Flush, &raw).map_err(io::Error::from)?;
-        screen.write(TAKE)?;
+        // What was pressed before is for it as well.
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw).map_err(io::Error::from)?;
         Ok(screen)
+    }
+
+    fn take(&mut self) -> io::Result<()> {
+        match TAKEN.swap(true, Ordering::AcqRel) {
+            true => Ok(()),
+            false => self.write(TAKE),
+        }
     }
 
     fn write(&mut self, text: &str) -> io::Result<()> {
@@ -107,6 +120,7 @@ impl Screen {
 
     /// Draws a frame of the size that the terminal has now: the lines that are others than before.
     pub(super) fn draw(&mut self, frame: impl FnOnce(usize, usize) -> Frame) -> io::Result<()> {
+        self.take()?;
         let (columns, rows) = size().unwrap_or(SIZE);
         let frame = frame(columns, rows);
         let mut text = String::new();
@@ -199,13 +213,22 @@ fn hear(ended: &Arc<AtomicBool>) -> Result<(), Failure> {
         .build()?;
     let within = runtime.enter();
     let signals = Signals::listen();
+    // A terminal that is closed, and Ctrl-\ of somebody elsewhere, would end it as it is.
+    let others = (signal(SignalKind::hangup())?, signal(SignalKind::quit())?);
     drop(within);
     let ended = Arc::clone(ended);
+    let (mut hangup, mut quit) = others;
     if let Some(mut signals) = signals {
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
-                runtime.block_on(signals.next());
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = signals.next() => {}
+                        _ = hangup.recv() => {}
+                        _ = quit.recv() => {}
+                    }
+                });
                 ended.store(true, Ordering::Release);
             })?;
     }
@@ -240,6 +263,7 @@ mod tests {
     fn a_panic_gives_the_terminal_back() {
         if std::env::var_os(PANICS).is_some() {
             let mut screen = Screen::open(false).unwrap();
+            screen.take().unwrap();
             screen.write("drawn").unwrap();
             panic!("on the way");
         }

@@ -44,7 +44,6 @@ fn report(input: u64, change: impl FnOnce(&mut Value)) -> StatusReport {
         "adapter": "llvmpipe", "swaps": 0, "max_swap_wait_ms": 0.0,
         "slots": [{"slot": "redact", "name": "redact-pii", "version": "0.1.0",
             "digest": "sha256:fa549fded0e4aaaa", "generation": 2, "label": "", "counters": counters(input, 0),
-            "trouble": {"reason": "no memory", "seconds": 7, "tasks": 1},
             "revisions": [revision("sha256:0123456789abcdef", false, Some("6 of 10 records failed")),
                 revision("sha256:fedcba9876543210", true, None)]}],
         "models": [{"name": "support", "path": "model", "loaded": true, "digest": "sha256:1", "adapter": "a",
@@ -62,6 +61,11 @@ fn report(input: u64, change: impl FnOnce(&mut Value)) -> StatusReport {
             "behind_seconds": 95.0}],
         "cuts": {"held": 42, "aborted": 1, "uncommitted_seconds": 0.25,
             "time_ms": {"p50": 4.0, "p95": 8.0, "p99": 9.0}},
+        "troubles": [
+            {"tone": "bad", "text": "stage redact cannot answer for 7 s: no memory", "where": {"kind": "stage", "name": "redact"}},
+            {"tone": "bad", "text": "1 cut has come to nothing within 10 s", "where": {"kind": "cuts"}},
+            {"tone": "warn", "text": "model big: its server has not answered for 75 s, and the next request tries it",
+                "where": {"kind": "model", "name": "big"}}],
         "deployments": [{"at": 3_723_000, "slot": "redact", "label": "fix", "old": version("0.2.0"),
             "new": version("0.1.0"), "fell_back": true}],
         "stages": [stage("abuse", input, 1, 0), stage("redact", input * 2, 0, 64), stage("answer", input / 2, 2, 32)],
@@ -98,6 +102,9 @@ fn a_screen_of_80_columns_has_all_of_it_at_a_glance() {
     let expected = [
         "support-bot  running 1 h 02 min",
         " 1 Overview   2 Stages   3 Slots   4 Models   5 Ends",
+        "stage redact cannot answer for 7 s: no memory",
+        "1 cut has come to nothing within 10 s",
+        "model big: its server has not answered for 75 s, and the next request tries it",
         "load next: 25 % of 4 bytes, 3 s",
         "records   2,000 in/s  1,000 out/s  in flight 64  dropped 4  dead 3",
         "latency   p50 1.50 ms  p95 20.0 ms  p99 2.53 s  1,652 tokens/s",
@@ -109,7 +116,6 @@ fn a_screen_of_80_columns_has_all_of_it_at_a_glance() {
         "redact    4,000    4,000         64/64  1.50 ms  12.2 ms      0  100%       7",
         "answer    1,000    1,000         32/64  1.50 ms  12.2 ms      2   12%       7",
         "slot      redact  redact-pii 0.1.0  fa549fded0e4  generation 2",
-        "          cannot answer for 7.0 s: no memory",
         "model     support  sequences [#####.....] 16/32  waiting 5",
         "          KV [#.........] 1/100  2,000 tokens/s",
         "          first token p50 40.0 ms p99 70.0 ms  1.0 GiB  failed 0",
@@ -117,9 +123,7 @@ fn a_screen_of_80_columns_has_all_of_it_at_a_glance() {
         "          in flight 3  waiting 1  failed 0",
         "gateway   http://127.0.0.1:8080  2,000 answers/s  waiting 2  answered 3,000",
         "audit     1,234 lines  head 5f0c5f0c5f0c",
-        "deployed  01:02:03Z redact  fix  0.2.0 to 0.1.0",
-        "          back by itself: a breaker had opened  switched",
-        "q quit  h help  Tab view  s sort: file  p pause",
+        "2 more below  q quit  h help  Tab view  s sort: file  p pause",
     ];
     assert_eq!(lines, expected, "\n{}", lines.join("\n"));
 }
@@ -273,7 +277,7 @@ fn stages_are_sorted_and_help_is_there_when_it_is_asked_for() {
     };
     let order = |shown: &mut Shown| {
         let lines = frame(&figures, shown, 80, 24);
-        lines[3..6]
+        lines[4..7]
             .iter()
             .map(|line| line.split(' ').next().unwrap().to_owned())
             .collect::<Vec<_>>()
@@ -311,13 +315,13 @@ fn a_host_that_is_lost_or_started_again_has_no_rate_and_says_so() {
     figures.take(report(10, again));
     shown.lost = None;
     let lines = frame(&figures, &mut shown, 80, 24);
-    assert!(lines[3].contains("- in/s  - out/s"), "{lines:?}");
+    assert!(lines[6].contains("- in/s  - out/s"), "{lines:?}");
     let unknown = frame(&Figures::default(), &mut shown, 80, 24);
     assert!(unknown[0].starts_with("nothing is known yet"));
     // Of a host that starts there is what takes long, and its models.
     let starting = |report: &mut Value| {
         report["state"] = "starting".into();
-        for key in ["slots", "stages", "sources", "deployments"] {
+        for key in ["slots", "stages", "sources", "deployments", "troubles"] {
             report[key] = json!([]);
         }
         report["gateway"] = Value::Null;
@@ -335,7 +339,7 @@ fn hostile_names_move_nothing_and_nothing_is_read_as_an_escape() {
             Value::String(text) => *text = HOSTILE.into(),
             Value::Array(values) => values.iter_mut().for_each(poison),
             Value::Object(members) => {
-                let enums = ["state", "kind", "breaker"];
+                let enums = ["state", "kind", "breaker", "tone"];
                 let members = members
                     .iter_mut()
                     .filter(|(key, _)| !enums.contains(&key.as_str()));
@@ -381,7 +385,7 @@ fn hostile_names_move_nothing_and_nothing_is_read_as_an_escape() {
             .map(|piece| piece.column + width(&piece.text))
             .collect::<Vec<_>>()
     };
-    let stages = 3..6;
+    let stages = 4..7;
     assert!(
         stages
             .clone()
@@ -391,58 +395,92 @@ fn hostile_names_move_nothing_and_nothing_is_read_as_an_escape() {
 }
 
 #[test]
-fn a_breaker_is_open_only_while_it_is_and_a_total_is_red_only_while_it_grows() {
-    let look = |figures: &Figures, view: View, text: &str| {
-        let frame = view.lines(figures, Default::default(), 200);
-        let mut pieces = frame.iter().flat_map(|line| line.pieces());
-        pieces
-            .find(|piece| piece.text.starts_with(text))
-            .map(|piece| piece.look)
+fn what_is_wrong_is_what_the_host_says_where_it_belongs_and_no_total_is() {
+    let of = |figures: &Figures, view: View, is: fn(Look) -> bool| {
+        let lines = view.lines(figures, Default::default(), 200);
+        let pieces = lines.iter().flat_map(|line| line.pieces());
+        let of = pieces.filter(|piece| is(piece.look));
+        of.map(|piece| piece.text.clone()).collect::<Vec<_>>()
     };
-    // What failed a month ago: the revision that runs now is well.
-    let calm = figures(|report| {
-        report["models"][0]["failed"] = 7.into();
-        report["slots"][0]["trouble"] = Value::Null;
-        report["remote"] = json!([]);
-    });
-    for view in View::ALL {
-        assert_eq!(look(&calm, view, "breaker open"), None, "{view:?}");
-        let lines = view.lines(&calm, Default::default(), 200);
-        let red = lines.iter().flat_map(|line| line.pieces());
-        let red: Vec<_> = red.filter(|piece| piece.look == Look::Bad).collect();
-        assert!(red.is_empty(), "{view:?}: {red:?}");
-    }
-    let was = "0123456789ab is run no more";
-    assert_eq!(look(&calm, View::Slots, was), Some(Look::Plain));
-    let open = figures(|report| {
-        report["slots"][0]["open"] =
-            json!({"revision": "sha256:01", "version": "0.1.1", "reason": "6 of 10 failed"});
-    });
-    let said = "breaker open, 0.1.1 is run no more: 6 of 10 failed";
-    assert_eq!(look(&open, View::Overview, said), Some(Look::Bad));
-    // What grows.
-    let more = grown(
+    // What failed a month ago and is told as a total, and what fails now: only the host knows which.
+    let calm = grown(
         |_| {},
         |report| {
+            report["troubles"] = json!([]);
             report["records"]["dead"] = 5.into();
             report["cuts"]["aborted"] = 2.into();
             report["models"][0]["failed"] = 7.into();
-            // The list has moved on.
-            let revisions = report["slots"][0]["revisions"].as_array_mut().unwrap();
-            revisions.remove(0);
-            revisions[0]["failed"] = 77.into();
-            revisions[0]["lost_instances"] = 99.into();
+            report["slots"][0]["revisions"][0]["failed"] = 77.into();
         },
     );
-    for (view, text) in [
-        (View::Overview, "dead 5 (+2"),
-        (View::Ends, "aborted 2"),
-        (View::Models, "failed 7"),
-        (View::Slots, "77"),
-        (View::Slots, "99"),
-    ] {
-        assert_eq!(look(&more, view, text), Some(Look::Bad), "{text}");
+    let bad = |look| look == Look::Bad;
+    for view in View::ALL {
+        assert_eq!(of(&calm, view, bad), [""; 0], "{view:?}");
     }
+    let breaker = of(&calm, View::Models, |look| look == Look::Warn);
+    assert_eq!(breaker, [""; 0], "the host says nothing of its server");
+    let figures = figures(|_| {});
+    let stage = "stage redact cannot answer for 7 s: no memory";
+    let cut = "1 cut has come to nothing within 10 s";
+    assert_eq!(of(&figures, View::Overview, bad), [stage, cut]);
+    assert_eq!(of(&figures, View::Stages, bad), [stage]);
+    assert_eq!(of(&figures, View::Slots, bad), [stage]);
+    assert_eq!(of(&figures, View::Models, bad), [""; 0]);
+    assert_eq!(of(&figures, View::Ends, bad), [cut]);
+    let warned = of(&figures, View::Models, |look| look == Look::Warn);
+    assert_eq!(warned.len(), 2, "its server and the breaker: {warned:?}");
+    // One that is long goes on in the next lines, and ends.
+    let long = self::figures(|report| {
+        let text = format!(
+            "stage redact cannot answer for 7 s: {}",
+            "why not ".repeat(100)
+        );
+        report["troubles"][0]["text"] = text.into();
+    });
+    let mut shown = Shown::default();
+    let lines = frame(&long, &mut shown, 80, 24);
+    assert!(lines[3].starts_with("  "), "{lines:?}");
+    assert!(lines[4].ends_with('…'), "{lines:?}");
+    assert_eq!(lines[5], cut);
+}
+
+#[test]
+fn a_host_that_has_not_answered_is_said_to_be_silent_and_its_figures_to_be_old() {
+    let mut shown = Shown {
+        silent: Some(std::time::Duration::from_secs(3)),
+        ..Shown::default()
+    };
+    let lines = frame(&figures(|_| {}), &mut shown, 80, 24);
+    assert_eq!(lines[0], "support-bot  silent 1 h 02 min");
+    assert_eq!(lines[1], "no answer for 3.0 s: what is shown is old");
+    let unknown = frame(&Figures::default(), &mut shown, 80, 24);
+    assert_eq!(unknown[0], "nothing is known yet: no answer for 3.0 s");
+}
+
+#[test]
+fn of_why_a_host_is_lost_the_path_is_cut_and_not_the_cause() {
+    let path = format!("/srv/{}/state/admin.json", "deep/".repeat(40));
+    let why = "was left by a process that has ended; is the pipeline running?";
+    let mut shown = Shown {
+        lost: Some(format!("no running host found: {path} {why}")),
+        ..Shown::default()
+    };
+    let lines = frame(&figures(|_| {}), &mut shown, 80, 24);
+    let said = format!("{} {}", lines[1], lines[2].trim_start());
+    assert!(
+        said.starts_with("lost, trying again: no running host found: …"),
+        "{said}"
+    );
+    assert!(
+        said.ends_with(&format!("/state/admin.json {why}")),
+        "{said}"
+    );
+    // Where there is room for neither the cause goes on beyond the screen.
+    let tiny = frame(&figures(|_| {}), &mut shown, 30, 24);
+    assert!(
+        tiny[2].ends_with('…') && !tiny.join(" ").contains("deep"),
+        "{tiny:?}"
+    );
 }
 
 #[test]
@@ -474,7 +512,10 @@ fn what_is_wrong_stands_out_and_colours_are_only_where_they_are_wanted() {
     assert_eq!(look("running"), Look::Good);
     assert_eq!(look("64/64"), Look::Warn, "it takes no more");
     assert_eq!(look("32/64"), Look::Plain);
-    assert_eq!(look("cannot answer for 7.0 s: no memory"), Look::Bad);
+    assert_eq!(
+        look("stage redact cannot answer for 7 s: no memory"),
+        Look::Bad
+    );
     assert_eq!(look(" 1 Overview "), Look::Chosen);
 
     let colours = |no_color: Option<&str>, term: &str| {

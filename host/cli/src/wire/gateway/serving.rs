@@ -41,7 +41,8 @@ pub(crate) struct Serving {
     requests: Requests,
     repeated: Answers,
     outputs: Outputs,
-    page: Option<Arc<ReadOnlyPage>>,
+    /// Until it ends: it knows the host, which has this.
+    page: Mutex<Option<Arc<ReadOnlyPage>>>,
     counted: Counted,
     pub(crate) health: Health,
     refused: Refused,
@@ -114,7 +115,7 @@ impl Serving {
             requests: gateway.requests.clone(),
             repeated: gateway.repeated.clone(),
             outputs,
-            page,
+            page: Mutex::new(page),
             counted,
             health,
             shed,
@@ -189,7 +190,12 @@ impl Serving {
     /// What has no end by itself has one now.
     fn close_streams(&self) {
         self.outputs.close();
-        if let Some(page) = &self.page {
+        let page = self
+            .page
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(page) = page {
             page.close();
         }
     }

@@ -71,7 +71,7 @@ pub struct KafkaCommitter {
     /// Tells this life's cuts from all others.
     life: String,
     /// Whose cut stood beside the position of each task when it began here.
-    came_with: BTreeMap<TaskId, String>,
+    came_with: BTreeMap<TaskId, Option<String>>,
     outbox: Arc<Outbox>,
     pub(super) changelogs: Vec<Changelog>,
     /// Most bytes of a batch, by what the topics tell.
@@ -451,7 +451,7 @@ impl KafkaCommitter {
             task: task.clone(),
             life: self.life.clone(),
             cut: number,
-            before: self.came_with.get(task).cloned().unwrap_or_default(),
+            before: self.came_with.get(task).cloned().flatten(),
         })
     }
 
@@ -626,10 +626,11 @@ impl Committer for KafkaCommitter {
         while !self.have(tasks, LOOK)? {}
         for one in tasks {
             let image = self.images.get(&one.task);
-            let mark = one.mark(image.and_then(|image| image.mark.as_ref()));
-            let life = mark.flatten().map(|mark| mark.life);
-            self.came_with
-                .insert(one.task.clone(), life.unwrap_or_default());
+            // A task that goes back has come with what it came with.
+            self.came_with.entry(one.task.clone()).or_insert_with(|| {
+                let mark = one.mark(image.and_then(|image| image.mark.as_ref()));
+                mark.flatten().map(|mark| mark.life)
+            });
         }
         let image = |task: &Assignment| self.images.get(&task.task).map(Image::told);
         let images = tasks.iter().map(image);

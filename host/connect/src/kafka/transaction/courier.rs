@@ -11,7 +11,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use tidegate_contract::{CommitError, Settled};
 use tracing::{debug, warn};
 
-use super::super::deliveries::{NotTaken, Producer, Returned, produce, push};
+use super::super::deliveries::{NotTaken, Producer, Pushes, Returned, produce};
 use super::super::native;
 use super::super::rebalance::Context;
 use super::super::source::{SAME_TOPIC_ASK, SAME_TOPIC_INTERVAL, other_id};
@@ -318,8 +318,9 @@ pub(in super::super) fn deliver_all(
     producer: &Producer,
     deadline: Instant,
 ) -> Result<(), Undelivered> {
+    let mut pushes = Pushes::new();
     loop {
-        push(producer);
+        pushes.push(producer);
         if producer.context().has_returned() {
             return Err(Undelivered::Refused);
         }

@@ -9,7 +9,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{Producer as _, PurgeConfig};
 use tracing::debug;
 
-use super::super::deliveries::{Deliveries, Producer};
+use super::super::deliveries::{Deliveries, Producer, wait_a_moment};
 use super::super::target::limit_batches;
 use super::super::{Trouble, is_transient, topic};
 use super::outbox::Destination;
@@ -133,8 +133,9 @@ impl Line {
         // The call waits for the reports of what it takes back, and serves none itself.
         producer.purge(PurgeConfig::default().queue());
         loop {
-            producer.poll(Duration::from_millis(1));
+            producer.poll(Duration::ZERO);
             if producer.in_flight_count() > 0 && Instant::now() < deadline {
+                wait_a_moment(producer);
                 continue;
             }
             let error = match producer.abort_transaction(STEP) {

@@ -27,6 +27,8 @@ pub(super) struct Learnt {
     largest: AtomicUsize,
     /// Most bytes of any message, as far as the producer says.
     message: AtomicUsize,
+    /// Most bytes of a record with headers of the host; a larger one goes without them.
+    with_host_headers: AtomicUsize,
     needs_key: AtomicBool,
 }
 
@@ -35,6 +37,7 @@ impl Learnt {
         Arc::new(Learnt {
             largest: AtomicUsize::new(largest),
             message: AtomicUsize::new(usize::MAX),
+            with_host_headers: AtomicUsize::new(usize::MAX),
             needs_key: AtomicBool::new(false),
         })
     }
@@ -55,6 +58,16 @@ impl Learnt {
 
     pub(super) fn at_most(&self, largest: usize) {
         self.largest.fetch_min(largest, Ordering::Relaxed);
+    }
+
+    pub(super) fn with_host_headers(&self) -> usize {
+        self.with_host_headers.load(Ordering::Relaxed)
+    }
+
+    /// A record of so many bytes was refused with headers of the host, and taken without.
+    pub(super) fn no_host_headers_at(&self, bytes: usize) {
+        let most = bytes.saturating_sub(1);
+        self.with_host_headers.fetch_min(most, Ordering::Relaxed);
     }
 
     pub(super) fn needs_key(&self) -> bool {

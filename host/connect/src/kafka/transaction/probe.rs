@@ -162,19 +162,32 @@ impl Probe<'_> {
     }
 
     /// What follows of a message that is refused alone: the record, or none where something was learnt of the topic.
-    fn fault(&mut self, message: Returned) -> Result<Option<(String, RefusedRecord)>, Unfound> {
+    fn fault(&mut self, mut message: Returned) -> Result<Option<(String, RefusedRecord)>, Unfound> {
         let (stub, destination) = self.stub(message.number)?;
-        let why = refusal(&destination.topic, message.code, message.key.is_some());
         let (destination, sink) = (destination.clone(), destination.sink.clone());
         match (&stub.sent, sink) {
-            (Some(Sent::Record(id)), Some(sink)) => {
+            (Some(Sent::Record { id, of_host }), Some(sink)) => {
+                let (id, of_host) = (*id, *of_host);
+                let with_host = message.message().on_its_way();
+                // It may be the headers of the host that make it too large.
+                if is_size(message.code) && message.leave_out(of_host) {
+                    let back = self.send(std::slice::from_ref(&message))?;
+                    match back.into_iter().find(is_at_fault) {
+                        Some(again) => message = again,
+                        None => {
+                            destination.learnt.no_host_headers_at(with_host);
+                            return Ok(None);
+                        }
+                    }
+                }
+                let why = refusal(&destination.topic, message.code, message.key.is_some());
                 if message.code == RDKafkaErrorCode::InvalidRecord && message.key.is_none() {
                     destination.learnt.takes_only_keys();
                 }
                 Ok(Some((
                     sink,
                     RefusedRecord {
-                        id: *id,
+                        id,
                         key: message.key,
                         value: message.value,
                         reason: why,
@@ -190,6 +203,7 @@ impl Probe<'_> {
                 let bytes = message.value.as_ref().map_or(0, Vec::len);
                 let smaller = bytes / 2;
                 if !is_size(message.code) || smaller < SMALLEST_PIECE {
+                    let why = refusal(&destination.topic, message.code, message.key.is_some());
                     let why = format!("what waits cannot be kept: {why}");
                     return Err(Unfound::Hopeless(why));
                 }
@@ -214,7 +228,7 @@ impl Probe<'_> {
             let keyed = invalid && letter.key_by_place();
             let size = is_size(refused.code);
             if size {
-                let bytes = refused.message().bytes();
+                let bytes = refused.message().on_its_way();
                 destination.learnt.at_most(bytes.saturating_sub(1));
             }
             let may_fit = keyed || (size && letter.shorten());

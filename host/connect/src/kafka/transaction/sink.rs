@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_contract::{DeadLetter, Sink, SinkError, SinkPosition};
+use tidegate_contract::{DeadLetter, HostHeaders, Sink, SinkError, SinkPosition};
 use tidegate_record::PublicRecord;
 
 use super::super::deliveries::Sent;
@@ -45,7 +45,7 @@ impl TransactionalSink {
 
     /// `largest`: most bytes of this message.
     fn send(&self, message: Message<'_>, sent: Sent, largest: usize) -> Result<(), SinkError> {
-        let bytes = message.bytes();
+        let bytes = message.on_its_way();
         if bytes > largest {
             return Err(self.target.too_large(bytes));
         }
@@ -59,16 +59,14 @@ impl TransactionalSink {
 }
 
 impl Sink for TransactionalSink {
-    fn has_headers(&self) -> bool {
-        true
-    }
-
-    fn write(&mut self, record: PublicRecord<'_>) -> Result<(), SinkError> {
+    fn write(&mut self, record: PublicRecord<'_>, host: HostHeaders<'_>) -> Result<(), SinkError> {
         // It may have become a compacted topic.
         self.target.rules.needs_key |= self.learnt.needs_key();
         self.target.hold_to(self.learnt.message());
-        let message = self.target.message(&record)?;
-        self.send(message, Sent::Record(record.id()), self.target.largest)
+        let largest = self.target.largest;
+        let with_host = largest.min(self.learnt.with_host_headers());
+        let (message, sent) = self.target.message(&record, host, with_host)?;
+        self.send(message, sent, largest)
     }
 
     fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {

@@ -207,3 +207,61 @@ fn what_is_asked_needs_the_token_and_has_limits_that_are_named() {
         assert!(why.contains(words), "{why}");
     }
 }
+
+#[test]
+fn what_is_wrong_with_a_body_is_said_in_the_words_of_json() {
+    let Running { server, .. } = running();
+    for (path, body, words) in [
+        ("record", "[]", "it is no object"),
+        // Members without their names are none.
+        ("record", r#"["in",null,"x",[],false,1]"#, "it is no object"),
+        ("record", "[", "it is no JSON: EOF while parsing a list"),
+        (
+            "record",
+            r#"{"source":1,"value":"x"}"#,
+            "source is not a text",
+        ),
+        (
+            "record",
+            r#"{"source":"in","value":"\ud800"}"#,
+            "stand in pairs, at line 1",
+        ),
+        (
+            "record",
+            r#"{"source":"in","value":"x","headers":[["a"]]}"#,
+            "headers is not a list of",
+        ),
+        (
+            "record",
+            r#"{"source":"in","value":"x","value":"y"}"#,
+            "duplicate field `value`",
+        ),
+        (
+            "model",
+            r#"{"model":"support","prompt":"x","max_tokens":-1}"#,
+            "max_tokens is not a whole number from 0 to 4294967295",
+        ),
+        (
+            "model",
+            r#"{"model":"support","prompt":"x","seed":1.5}"#,
+            "seed is not a whole number from 0 to 18446744073709551615",
+        ),
+        (
+            "model",
+            r#"{"model":"support","prompt":"x","raw":null}"#,
+            "raw is not true or false",
+        ),
+    ] {
+        let (status, why) = post(&server, path, body);
+        assert_eq!(status, 400, "{body}: {why}");
+        assert!(why.contains(words), "{body}: {why}");
+    }
+    // A number that is far too large is said as it is.
+    let hot = r#"{"model":"support","prompt":"x","temperature":1e308}"#;
+    let (status, why) = post(&server, "model", hot);
+    assert_eq!(status, 422);
+    assert!(
+        why.contains("temperature 1e308 is not from 0 to 2"),
+        "{why}"
+    );
+}

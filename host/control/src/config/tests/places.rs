@@ -2,6 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_contract::{AuditLog as _, Audited};
+use tidegate_state::audit::{AuditFile, AuditLimits};
+use tidegate_state::{Disk, StateKey};
 
 use super::super::*;
 use super::{content, parsed};
@@ -133,6 +138,56 @@ fn what_the_pipeline_lives_by_is_not_written_over() {
             format!("{path:?} is a file of the state directory itself; write to another file")
         );
     }
+}
+
+#[test]
+fn an_audit_does_not_begin_where_another_would_go_on() {
+    let place = tempfile::tempdir().unwrap();
+    let first = place.path().join("audit.jsonl");
+    let said = |path: &str| {
+        let path = place.path().join(path);
+        let read = parsed(&format!(
+            "[pipeline]\nname = \"x\"\n[source.a]\ntype = \"stdin\"\n[sink.b]\ntype = \"stdout\"\n\
+             [audit]\npath = {path:?}\n"
+        ));
+        read.map_or_else(
+            |mistakes| mistakes.mistakes[0].what.clone(),
+            |_| String::new(),
+        )
+    };
+    std::fs::write(&first, "a log of something else\n").unwrap();
+    assert_eq!(said("audit.jsonl.99"), "");
+    std::fs::remove_file(&first).unwrap();
+    let (layer, key) = (Arc::new(Disk), Arc::new(StateKey::random().unwrap()));
+    let limits = AuditLimits {
+        file: 1 << 20,
+        content: 1 << 10,
+        decided_elsewhere: false,
+    };
+    let mut audit = AuditFile::recover(&first, layer, key, limits, &[]).unwrap();
+    audit
+        .write(&Audited {
+            record: "a/0/0/0",
+            stage: "s",
+            attempt: 0,
+            facts: "{}",
+            content: None,
+            told: false,
+        })
+        .unwrap();
+    audit.flush().unwrap();
+    let refused = said("audit.jsonl.99");
+    assert!(
+        refused.contains("is how a further file of the audit")
+            && refused.contains("audit.jsonl is called"),
+        "{refused}"
+    );
+    assert_eq!(
+        said("audit.jsonl.099"),
+        "",
+        "no chain writes its numbers so"
+    );
+    assert_eq!(said("audit.jsonl"), "", "its own");
 }
 
 #[cfg(unix)]

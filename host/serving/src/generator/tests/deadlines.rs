@@ -206,6 +206,37 @@ fn what_is_beside_the_stream_gives_way_to_all_of_it_however_long_it_has_waited()
 }
 
 #[test]
+fn what_is_beside_the_stream_is_in_none_of_its_figures_of_time() {
+    let mut bench = Bench::new(shape(2, 64, 256), limits());
+    let mut beside = ask("beside", 200);
+    beside.class = CLASS_BESIDE;
+    let tried = bench.submit(&beside);
+    bench.run();
+    check(&beside, &tried, 256, &hashed);
+    let times = |stats: &ModelStats| {
+        [
+            stats.queue_seconds.count(),
+            stats.first_token_seconds.count(),
+            stats.between_tokens_seconds.count(),
+        ]
+    };
+    let stats = bench.stats();
+    assert_eq!(times(&stats), [0, 0, 0]);
+    // It was a request like others in what it cost.
+    assert_eq!(
+        (stats.answered, stats.step_seconds.count()),
+        (1, stats.steps)
+    );
+    let other = ask("of the stream", 3);
+    let pending = bench.submit(&other);
+    bench.run();
+    check(&other, &pending, 256, &hashed);
+    let of_stream = bench.stats();
+    let between = of_stream.tokens - stats.tokens - 1;
+    assert_eq!(times(&of_stream), [1, 1, between]);
+}
+
+#[test]
 fn a_flood_cannot_starve_another_class_past_the_bound() {
     let mut dice = Dice(next_seed());
     for round in 0..20 {

@@ -33,10 +33,7 @@ impl Seen<'_> {
                 fact(format!("{} out/s", rate(output))),
                 fact(format!("in flight {}", count(records.in_flight))),
                 fact(format!("dropped {}", count(records.dropped))),
-                self.wrong(
-                    |report| Some(report.records.dead),
-                    format!("dead {}{growing}", count(records.dead)),
-                ),
+                fact(format!("dead {}{growing}", count(records.dead))),
             ],
         )
     }
@@ -47,10 +44,7 @@ impl Seen<'_> {
             "cuts",
             vec![
                 fact(format!("{} hold", count(cuts.held))),
-                self.wrong(
-                    |report| Some(report.cuts.aborted),
-                    format!("aborted {}", count(cuts.aborted)),
-                ),
+                fact(format!("aborted {}", count(cuts.aborted))),
                 fact(format!("oldest uncut {}", span(cuts.uncommitted_seconds))),
                 fact(format!("p50 {}", milliseconds(cuts.time_ms.p50))),
                 fact(format!("p99 {}", milliseconds(cuts.time_ms.p99))),
@@ -69,7 +63,6 @@ impl Seen<'_> {
         let sources = self.report.sources.iter().enumerate();
         let rows = sources.map(|(at, source)| {
             let records = |report: &StatusReport| Some(report.sources.get(at)?.records);
-            let rejected = |report: &StatusReport| Some(report.sources.get(at)?.rejected);
             let unread = match (source.unread_records, source.unread_bytes) {
                 (Some(records), _) => count(records),
                 (None, Some(bytes)) => size(bytes),
@@ -82,7 +75,7 @@ impl Seen<'_> {
                     fact(rate(self.figures.rate(records))),
                     fact(unread),
                     fact(source.behind_seconds.map_or("-".to_owned(), span)),
-                    self.wrong(rejected, count(source.rejected)),
+                    fact(count(source.rejected)),
                     fact(count(source.records)),
                 ],
             }

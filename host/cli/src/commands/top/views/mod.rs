@@ -5,17 +5,19 @@ mod models;
 mod slots;
 mod stages;
 
-use tidegate_control::StatusReport;
+use tidegate_control::{PlaceKind, StatusReport, Tone};
 use tidegate_telemetry::{decimal, milliseconds, plain};
 
 use super::draw::Sort;
 use super::figures::Figures;
-use super::frame::{Line, Look, flow};
+use super::frame::{Line, Look, flow, wrapped};
 
 /// Most bytes of a name that are shown.
 const NAME: usize = 64;
 /// Most bytes of a reason that are shown.
 const REASON: usize = 400;
+/// Most lines of a trouble.
+const TROUBLE: usize = 3;
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,13 +66,32 @@ impl View {
             report,
             columns,
         };
-        match self {
+        let mut lines = seen.troubles(self);
+        lines.extend(match self {
             View::Overview => seen.overview(sort),
             View::Stages => seen.stages(sort),
             View::Slots => seen.slots(true),
             View::Models => seen.models(),
             View::Ends => seen.ends(),
+        });
+        lines
+    }
+
+    /// Whether what is wrong with such a part is of interest there.
+    fn is_about(self, kind: PlaceKind) -> bool {
+        match self {
+            View::Overview => true,
+            View::Stages | View::Slots => kind == PlaceKind::Stage,
+            View::Models => kind == PlaceKind::Model,
+            View::Ends => matches!(kind, PlaceKind::Source | PlaceKind::Cuts | PlaceKind::Host),
         }
+    }
+}
+
+fn look(tone: Tone) -> Look {
+    match tone {
+        Tone::Bad => Look::Bad,
+        Tone::Warn => Look::Warn,
     }
 }
 
@@ -136,12 +157,22 @@ impl Seen<'_> {
         lines
     }
 
-    /// A total that ought to grow no more: it is wrong while it does, and a fact afterwards.
-    fn wrong(&self, count: impl Fn(&StatusReport) -> Option<u64>, text: String) -> Fact {
-        match self.figures.grows(count) {
-            true => (Look::Bad, text),
-            false => fact(text),
-        }
+    /// What the host says is wrong, as far as a view is about it.
+    fn troubles(&self, view: View) -> Vec<Line> {
+        let troubles = self.report.troubles.iter();
+        let troubles = troubles.filter(|trouble| view.is_about(trouble.place.kind));
+        let lines = troubles.map(|trouble| {
+            let text = reason(&trouble.text);
+            wrapped(look(trouble.tone), &text, self.columns, TROUBLE)
+        });
+        lines.flatten().collect()
+    }
+
+    /// How a part looks of which the host says something, or nothing.
+    fn look_of(&self, kind: PlaceKind, name: &str) -> Look {
+        let mut troubles = self.report.troubles.iter();
+        let about = troubles.find(|one| one.place.kind == kind && one.place.name == name);
+        about.map_or(Look::Plain, |trouble| look(trouble.tone))
     }
 
     fn flow(&self, title: &str, facts: Vec<Fact>) -> Vec<Line> {

@@ -1,6 +1,6 @@
 //! The models: sequences, memory and tokens of those here, and how servers of others are.
 
-use tidegate_control::{BreakerState, ModelReport, RemoteReport, StatusReport};
+use tidegate_control::{BreakerState, ModelReport, PlaceKind, RemoteReport, StatusReport};
 use tidegate_telemetry::{count, milliseconds, size};
 
 use super::super::frame::{Line, Look};
@@ -15,8 +15,8 @@ impl Seen<'_> {
         for (at, model) in self.report.models.iter().enumerate() {
             lines.extend(self.model(at, model));
         }
-        for (at, model) in self.report.remote.iter().enumerate() {
-            lines.extend(self.remote(at, model));
+        for model in &self.report.remote {
+            lines.extend(self.remote(model));
         }
         lines
     }
@@ -24,7 +24,8 @@ impl Seen<'_> {
     fn model(&self, at: usize, model: &ModelReport) -> Vec<Line> {
         let mut facts = vec![fact(name(&model.name))];
         if !model.loaded {
-            facts.push((Look::Warn, "not loaded".to_owned()));
+            let look = self.look_of(PlaceKind::Model, &model.name);
+            facts.push((look, "not loaded".to_owned()));
             return self.flow("model", facts);
         }
         let tokens = |report: &StatusReport| Some(report.models.get(at)?.tokens);
@@ -46,19 +47,18 @@ impl Seen<'_> {
             )));
         }
         facts.push(fact(size(model.memory)));
-        let failed = |report: &StatusReport| Some(report.models.get(at)?.failed);
-        facts.push(self.wrong(failed, format!("failed {}", count(model.failed))));
+        facts.push(fact(format!("failed {}", count(model.failed))));
         self.flow("model", facts)
     }
 
-    fn remote(&self, at: usize, model: &RemoteReport) -> Vec<Line> {
+    fn remote(&self, model: &RemoteReport) -> Vec<Line> {
+        let wrong = self.look_of(PlaceKind::Model, &model.name);
         let (look, breaker) = match model.breaker {
             BreakerState::Closed => (Look::Plain, "closed"),
             BreakerState::Resting => (Look::Warn, "resting"),
-            BreakerState::Open => (Look::Bad, "open"),
-            BreakerState::HalfOpen => (Look::Bad, "half open"),
+            BreakerState::Open => (wrong, "open"),
+            BreakerState::HalfOpen => (wrong, "half open"),
         };
-        let failed = |report: &StatusReport| Some(report.remote.get(at)?.failed);
         let since = model.open_seconds.map(|seconds| span(seconds as f64));
         let since = since.map_or(String::new(), |since| format!(" since {since}"));
         self.flow(
@@ -69,7 +69,7 @@ impl Seen<'_> {
                 (look, format!("breaker {breaker}{since}")),
                 fact(format!("in flight {}", count(model.in_flight as u64))),
                 fact(format!("waiting {}", count(model.waiting as u64))),
-                self.wrong(failed, format!("failed {}", count(model.failed))),
+                fact(format!("failed {}", count(model.failed))),
             ],
         )
     }

@@ -1,18 +1,18 @@
 //! The slots: what runs in them, and what was deployed.
 
-use tidegate_control::{DeploymentReport, RevisionReport, SlotReport, StatusReport};
+use tidegate_control::{DeploymentReport, SlotReport};
 use tidegate_telemetry::{count, size};
 
 use super::super::frame::{Line, Look, Row, table};
-use super::{Seen, digits, fact, name, reason, span};
+use super::{Seen, digits, fact, name, reason};
 
 impl Seen<'_> {
     pub(super) fn slots(&self, all: bool) -> Vec<Line> {
         let mut lines = Vec::new();
-        for (at, slot) in self.report.slots.iter().enumerate() {
+        for slot in &self.report.slots {
             lines.extend(self.slot(slot));
             if all {
-                lines.extend(self.revisions(at, slot));
+                lines.extend(self.revisions(slot));
             }
         }
         if all {
@@ -33,21 +33,10 @@ impl Seen<'_> {
         if !slot.label.is_empty() {
             facts.push(fact(name(&slot.label)));
         }
-        let mut lines = self.flow("slot", facts);
-        if let Some(trouble) = &slot.trouble {
-            let (since, why) = (span(trouble.seconds as f64), reason(&trouble.reason));
-            let text = format!("cannot answer for {since}: {why}");
-            lines.extend(self.flow("", vec![(Look::Bad, text)]));
-        }
-        if let Some(open) = &slot.open {
-            let (version, why) = (name(&open.version), reason(&open.reason));
-            let text = format!("breaker open, {version} is run no more: {why}");
-            lines.extend(self.flow("", vec![(Look::Bad, text)]));
-        }
-        lines
+        self.flow("slot", facts)
     }
 
-    fn revisions(&self, at: usize, slot: &SlotReport) -> Vec<Line> {
+    fn revisions(&self, slot: &SlotReport) -> Vec<Line> {
         const TITLES: [(&str, usize); 6] = [
             ("version", 10),
             ("records", 14),
@@ -58,13 +47,6 @@ impl Seen<'_> {
         ];
         let rows = slot.revisions.iter().map(|revision| {
             let runs = if revision.runs { " runs" } else { "" };
-            let of = |pick: fn(&RevisionReport) -> u64| {
-                move |report: &StatusReport| {
-                    let mut revisions = report.slots.get(at)?.revisions.iter();
-                    let same = revisions.find(|one| one.revision == revision.revision);
-                    same.map(pick)
-                }
-            };
             Row {
                 name: format!("{}{runs}", digits(&revision.revision)),
                 look: match (revision.runs, &revision.tripped) {
@@ -75,11 +57,8 @@ impl Seen<'_> {
                 cells: vec![
                     fact(name(&revision.version)),
                     fact(count(revision.records)),
-                    self.wrong(of(|revision| revision.failed), count(revision.failed)),
-                    self.wrong(
-                        of(|revision| revision.lost_instances),
-                        count(revision.lost_instances),
-                    ),
+                    fact(count(revision.failed)),
+                    fact(count(revision.lost_instances)),
                     fact(size(revision.memory)),
                     fact(count(revision.instances)),
                 ],

@@ -49,7 +49,6 @@ impl Seen<'_> {
         let counters = stage.counters;
         let output = self.stage_rate(at, |stage| stage.counters.output);
         let seconds = |report: &StatusReport| Some(report.stages.get(at)?.full_seconds);
-        let dead = |report: &StatusReport| Some(report.stages.get(at)?.counters.dead);
         let full = self.figures.growth(seconds);
         let is_full = stage.limit > 0 && stage.waiting >= stage.limit;
         let pressed = |is_pressed: bool| match is_pressed {
@@ -76,7 +75,7 @@ impl Seen<'_> {
                 (pressed(is_full), waiting),
                 fact(time(stage.time_ms.p50)),
                 fact(time(stage.time_ms.p99)),
-                self.wrong(dead, count(counters.dead)),
+                fact(count(counters.dead)),
                 (pressed(full.is_some_and(|share| share > 0.5)), share),
                 fact(count(stage.inbox)),
                 fact(count(counters.retried)),

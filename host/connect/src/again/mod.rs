@@ -1,21 +1,18 @@
 //! Dead letters that are sent again: what the log of a source keeps of each, and the source that reads it.
 //!
 //! A letter is one batch of an ingest log, under its record's death: so it is kept once, whoever asks how often and from which
-//! copy of it, and what the log has is the mark that it was sent. Nothing of it is ever let go of.
+//! copy of it. Its key is the mark that it was sent, and stays when the log has let go of the letter.
 
-use std::sync::{Arc, OnceLock};
-use std::thread::sleep;
-use std::time::Duration;
+mod source;
 
 use sha2::{Digest as _, Sha256};
-use tidegate_codec::{Decoder, DecoderOptions, Input, PREVIEW, SENT_FROM, StoredLetter};
+use tidegate_codec::{Decoder, Input, PREVIEW, SENT_FROM, StoredLetter};
 use tidegate_contract::{
-    Assigned, IdempotencyKey, IngestBatch, IngestError, IngestLog, IngestRecord, LetterForm,
-    LetterSeal, Partition, Rejected, SealedFor, Source, SourceError, SourceEvent,
+    IdempotencyKey, IngestBatch, IngestRecord, LetterForm, LetterSeal, Rejected, SealedFor,
 };
 use tidegate_record::{BatchBuilder, NewRecord, RecordId};
 
-use crate::now_micros;
+pub use self::source::LetterSource;
 
 /// Bytes of an id at the most.
 pub const MAX_LETTER_ID: usize = 1024;
@@ -28,12 +25,6 @@ const SEALED: &str = "sealed";
 /// Why a record does not come again with what is private to it.
 const NOT_OPENED: &str = "its private attributes do not open: they are sealed with another key than TIDEGATE_STATE_KEY or the \
                           state directory has now, or the letter was altered";
-/// What is in its one partition.
-const WHAT: &str = "letters that are sent again";
-
-/// The log of a source, once it has one: it is made for the first letter.
-pub type LetterLog = OnceLock<Arc<dyn IngestLog>>;
-
 /// By what the death of a record is known, in how many letters ever it is written down. A record that is read again after a
 /// kill dies the same death; one that is sent again is another record. Key and event time tell it from a record of a topic
 /// that was made anew.
@@ -269,171 +260,7 @@ fn own<'r>(record: &'r IngestRecord, name: &str) -> Option<&'r str> {
     std::str::from_utf8(value.as_deref()?).ok()
 }
 
-/// Reads what is sent again of one source: one partition, whose positions are the offsets of the log. It is there as soon
-/// as the log has something.
-#[derive(Debug)]
-pub struct LetterSource {
-    partition: Partition,
-    name: String,
-    log: Arc<LetterLog>,
-    decoder: Decoder,
-    seal: LetterSeal,
-    /// Ends at the end of the log. What comes later is given too, for as long as somebody asks.
-    until_end: bool,
-    next: u64,
-    spoken: bool,
-    assigned: bool,
-    ended: bool,
-    paused: bool,
-}
-
-impl LetterSource {
-    /// Reads this log, as the source with this index and name; what could not be decoded is, as this says.
-    pub fn new(
-        source: u16,
-        name: impl Into<String>,
-        log: Arc<LetterLog>,
-        decoder: DecoderOptions,
-        seal: LetterSeal,
-        until_end: bool,
-    ) -> Result<LetterSource, SourceError> {
-        let name = name.into();
-        let decoder = Decoder::new(decoder).map_err(|error| SourceError::Read {
-            place: name.clone(),
-            why: error.to_string(),
-        })?;
-        Ok(LetterSource {
-            partition: Partition { source, number: 0 },
-            name,
-            log,
-            decoder,
-            seal,
-            until_end,
-            next: 0,
-            spoken: false,
-            assigned: false,
-            ended: false,
-            paused: false,
-        })
-    }
-
-    fn place(&self) -> String {
-        format!("the log of {}", self.name)
-    }
-
-    fn read(
-        &mut self,
-        log: &dyn IngestLog,
-        records: usize,
-        bytes: usize,
-    ) -> Result<Option<SourceEvent>, SourceError> {
-        let found = log.read(self.next, records, bytes);
-        let found = found.map_err(|error| self.error(&error))?;
-        let mut batch = BatchBuilder::default();
-        let mut rejected = Vec::new();
-        for logged in found {
-            let id = RecordId {
-                source: self.partition.source,
-                partition: self.partition.number,
-                offset: logged.offset,
-                ..RecordId::default()
-            };
-            let again = Again::logged(logged.record);
-            match again.take(&mut self.decoder, &self.seal, id, &mut batch) {
-                Ok(()) => {}
-                // The arena is full: the others come with the next batch.
-                Err(_) if !batch.is_empty() => break,
-                Err(reason) => rejected.push(again.rejected(logged.offset, reason)),
-            }
-            self.next = logged.offset + 1;
-        }
-        if batch.is_empty() && rejected.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(SourceEvent::Records {
-            partition: self.partition,
-            batch: batch.finish(now_micros()),
-            rejected,
-            next: self.next,
-        }))
-    }
-
-    fn error(&self, error: &IngestError) -> SourceError {
-        SourceError::Read {
-            place: self.place(),
-            why: error.to_string(),
-        }
-    }
-}
-
 fn first(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(PREVIEW);
     bytes
-}
-
-impl Source for LetterSource {
-    fn poll(
-        &mut self,
-        records: usize,
-        bytes: usize,
-        wait: Duration,
-    ) -> Result<SourceEvent, SourceError> {
-        let log = self.log.get().cloned();
-        let log = log.filter(|log| log.offsets().end > 0);
-        let Some(log) = log.filter(|_| !self.paused) else {
-            if !self.spoken {
-                self.spoken = true;
-                return Ok(SourceEvent::Assigned(Vec::new()));
-            }
-            sleep(wait);
-            return Ok(SourceEvent::Idle);
-        };
-        self.spoken = true;
-        if !self.assigned {
-            self.assigned = true;
-            return Ok(SourceEvent::Assigned(vec![Assigned {
-                partition: self.partition,
-                kept: None,
-            }]));
-        }
-        if let Some(event) = self.read(log.as_ref(), records, bytes)? {
-            return Ok(event);
-        }
-        if self.until_end && !self.ended {
-            self.ended = true;
-            return Ok(SourceEvent::End(self.partition));
-        }
-        sleep(wait);
-        Ok(SourceEvent::Idle)
-    }
-
-    fn seek(&mut self, partition: Partition, position: u64) -> Result<(), SourceError> {
-        self.partition.is_asked(partition, WHAT)?;
-        let end = self.log.get().map_or(0, |log| log.offsets().end);
-        if position > end {
-            return Err(SourceError::Position {
-                place: self.place(),
-                position,
-                why: format!(
-                    "the log ends at {end}: what was sent again is gone, put back its directory or begin with another state \
-                     directory"
-                ),
-            });
-        }
-        self.next = position;
-        self.ended = false;
-        Ok(())
-    }
-
-    fn pause(&mut self, partition: Partition) -> Result<(), SourceError> {
-        self.partition.is_asked(partition, WHAT)?;
-        self.paused = true;
-        Ok(())
-    }
-
-    fn resume(&mut self, partition: Partition) -> Result<(), SourceError> {
-        self.partition.is_asked(partition, WHAT)?;
-        self.paused = false;
-        Ok(())
-    }
 }

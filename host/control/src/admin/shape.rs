@@ -1,0 +1,79 @@
+//! What is wrong with the body of a request, in the words of JSON: whoever wrote it knows no types of this program.
+
+use serde_json::{Error, Value};
+
+/// What a member of an object may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Text,
+    TextOrNull,
+    TrueOrFalse,
+    Number,
+    /// From 0 to this.
+    Whole(u64),
+    /// Of names and values.
+    Pairs,
+}
+
+impl Kind {
+    fn takes(self, value: &Value) -> bool {
+        match self {
+            Kind::Text => value.is_string(),
+            Kind::TextOrNull => value.is_string() || value.is_null(),
+            Kind::TrueOrFalse => value.is_boolean(),
+            Kind::Number => value.is_number(),
+            Kind::Whole(most) => value.as_u64().is_some_and(|number| number <= most),
+            Kind::Pairs => value.as_array().is_some_and(|pairs| {
+                let pair = |pair: &Value| {
+                    let texts = pair.as_array();
+                    texts
+                        .is_some_and(|texts| texts.len() == 2 && texts.iter().all(Value::is_string))
+                };
+                pairs.iter().all(pair)
+            }),
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Kind::Text => "a text".to_owned(),
+            Kind::TextOrNull => "a text or null".to_owned(),
+            Kind::TrueOrFalse => "true or false".to_owned(),
+            Kind::Number => "a number".to_owned(),
+            Kind::Whole(most) => format!("a whole number from 0 to {most}"),
+            Kind::Pairs => "a list of [\"name\", \"value\"]".to_owned(),
+        }
+    }
+}
+
+/// Whether a body is an object, if it is JSON at all: lists of the members' values are not taken for one.
+pub(super) fn is_object(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"{")
+}
+
+/// What is wrong with a body that was not taken for this reason, or is no object.
+pub(super) fn fault(body: &[u8], why: Option<&Error>, members: &[(&str, Kind)]) -> String {
+    let found = match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Object(found)) => found,
+        Ok(_) => return "it is no object".to_owned(),
+        Err(error) => return no_json(&error),
+    };
+    for (name, kind) in members {
+        if found.get(*name).is_some_and(|value| !kind.takes(value)) {
+            return format!("{name} is not {}", kind.words());
+        }
+    }
+    // One that is missing, unknown or there twice: those words name it as it stands in the body.
+    why.map_or_else(String::new, Error::to_string)
+}
+
+fn no_json(error: &Error) -> String {
+    let said = error.to_string();
+    if said.contains("hex escape") {
+        let (line, column) = (error.line(), error.column());
+        return format!(
+            "it is no JSON: \\u has four hexadecimal digits, and \\ud800 to \\udfff stand in pairs, at line {line} column {column}"
+        );
+    }
+    format!("it is no JSON: {said}")
+}

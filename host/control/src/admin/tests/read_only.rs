@@ -1,0 +1,37 @@
+//! The page for those who can only look.
+
+use axum::http::Method;
+
+use super::*;
+use crate::admin::ReadOnlyPage;
+
+#[test]
+fn who_asks_and_goes_leaves_no_more_behind_than_may_be_asked_at_once() {
+    let host = Arc::new(Fake::default());
+    let page = ReadOnlyPage::new(host.clone());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let ask = |path: &str| page.answer(Method::GET, path, None);
+    runtime.block_on(async {
+        // Each gets under way, as far as it may, and is dropped, as a client is that has gone.
+        for _ in 0..100 {
+            let gone = tokio::time::timeout(Duration::from_millis(5), ask("/v1/dead-letters/x@1"));
+            assert!(gone.await.is_err(), "it was answered");
+        }
+        assert_eq!(host.looks.load(Ordering::SeqCst), 8);
+        // What holds nothing of the host needs no place.
+        assert_eq!(ask("/").await.status(), 200);
+        assert_eq!(ask("/v1/live").await.status(), 200);
+        let refused = ask("/v1/dead-letters/x@1").await;
+        assert_eq!(refused.status(), 503);
+        host.found.store(true, Ordering::SeqCst);
+        while host.looks.load(Ordering::SeqCst) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(ask("/v1/dead-letters/x@1").await.status(), 404);
+    });
+    assert_eq!(host.most_looks.load(Ordering::SeqCst), 8);
+}

@@ -62,9 +62,11 @@ const PAGE: &str = "/tidegate";
 
 /// A page of the pipeline while it runs, with what it asks. Paths are those below its own, from their `/` on.
 pub trait Page: Send + Sync {
-    /// Answers a request that has no body. Dropped when the client goes; it must not block.
+    /// Answers a request that has no body, of whoever has the key of this name. Dropped when the client goes; it must not
+    /// block.
     fn answer(
         &self,
+        key: &str,
         method: Method,
         path: &str,
         query: Option<&str>,
@@ -147,7 +149,8 @@ impl Everything {
         let below = below_page(&asked.path).filter(|below| !below.is_empty());
         match (&self.page, below) {
             (Some(page), Some(below)) => {
-                page.answer(asked.method.clone(), below, asked.query.as_deref())
+                let query = asked.query.as_deref();
+                page.answer(&asked.who.name, asked.method.clone(), below, query)
             }
             _ => Box::pin(std::future::ready(Answered {
                 status: StatusCode::PERMANENT_REDIRECT,

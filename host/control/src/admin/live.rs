@@ -4,6 +4,7 @@
 //! look, and not at all when nobody does. Who reads too slowly is let go of, and comes again; so does everybody after the last
 //! event, `again`, which comes before the connection has lasted as long as it may.
 
+use std::collections::HashMap;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Frame;
@@ -26,6 +27,8 @@ use super::routes::{Shared, failed};
 
 /// Most who look at once.
 const VIEWERS: usize = 16;
+/// Most who look at once with one key of another server: the others' keys have the rest.
+const OF_ONE_KEY: usize = VIEWERS / 2;
 /// Events that wait for one who looks.
 const EVENTS: usize = 8;
 const EVERY: Duration = Duration::from_secs(1);
@@ -36,9 +39,14 @@ const BEFORE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Following;
 
+/// On a request: by which key of another server it comes.
+#[derive(Clone, Debug)]
+pub(super) struct ByKey(pub(super) Arc<str>);
+
 /// Those who look.
 pub(super) struct Live {
     places: Arc<Semaphore>,
+    keys: Keys,
     looking: Mutex<Looking>,
 }
 
@@ -57,6 +65,7 @@ impl Live {
     pub(super) fn new() -> Live {
         Live {
             places: Arc::new(Semaphore::new(VIEWERS)),
+            keys: Keys::default(),
             looking: Mutex::default(),
         }
     }
@@ -106,12 +115,67 @@ impl Live {
     }
 }
 
+/// How many look with each key.
+#[derive(Clone, Default)]
+struct Keys(Arc<Mutex<HashMap<Arc<str>, usize>>>);
+
+/// One who looks with a key.
+struct OfKey {
+    keys: Keys,
+    key: Arc<str>,
+}
+
+impl Keys {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place of this key, if it has one left.
+    fn place(&self, key: Arc<str>) -> Option<OfKey> {
+        let mut keys = self.lock();
+        let taken = keys.entry(key.clone()).or_default();
+        if *taken == OF_ONE_KEY {
+            return None;
+        }
+        *taken += 1;
+        Some(OfKey {
+            keys: self.clone(),
+            key,
+        })
+    }
+}
+
+impl Drop for OfKey {
+    fn drop(&mut self) {
+        let mut keys = self.keys.lock();
+        match keys.get_mut(&self.key) {
+            Some(taken) if *taken > 1 => *taken -= 1,
+            _ => _ = keys.remove(&self.key),
+        }
+    }
+}
+
 fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
-pub(super) async fn follow(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn follow(
+    State(shared): State<Arc<Shared>>,
+    by_key: Option<Extension<ByKey>>,
+) -> Response {
     let live = &shared.live;
+    let of_key = by_key.map(|Extension(ByKey(key))| live.keys.place(key));
+    let of_key = match of_key {
+        Some(None) => {
+            return failed(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!(
+                    "{OF_ONE_KEY} look already with this key, the most there may be; try again"
+                ),
+            );
+        }
+        of_key => of_key.flatten(),
+    };
     let Ok(place) = live.places.clone().try_acquire_owned() else {
         return failed(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -142,6 +206,7 @@ pub(super) async fn follow(State(shared): State<Arc<Shared>>) -> Response {
         again: Box::pin(sleep(CONNECTION.saturating_sub(BEFORE))),
         ended: false,
         _place: place,
+        _of_key: of_key,
     };
     // A proxy before it passes each event on when it comes.
     let headers = [
@@ -190,6 +255,7 @@ struct Events {
     again: Pin<Box<Sleep>>,
     ended: bool,
     _place: OwnedSemaphorePermit,
+    _of_key: Option<OfKey>,
 }
 
 impl hyper::body::Body for Events {

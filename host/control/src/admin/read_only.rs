@@ -65,9 +65,11 @@ impl ReadOnlyPage {
         page::is_page(path)
     }
 
-    /// Answers a request without a body for a path that begins with `/`, on a tokio runtime.
+    /// Answers a request without a body for a path that begins with `/`, on a tokio runtime. It comes by the key of this
+    /// name: no one of them keeps the others from looking.
     pub fn answer(
         &self,
+        key: &str,
         method: Method,
         path: &str,
         query: Option<&str>,
@@ -77,6 +79,7 @@ impl ReadOnlyPage {
             Some(query) => format!("{path}?{query}"),
         };
         let router = self.router.clone();
+        let by_key = live::ByKey(key.into());
         async move {
             let Ok(uri) = target.parse::<Uri>() else {
                 return failed(StatusCode::BAD_REQUEST, "this is no address");
@@ -84,6 +87,7 @@ impl ReadOnlyPage {
             let mut request = Request::new(Body::empty());
             *request.method_mut() = method;
             *request.uri_mut() = uri;
+            request.extensions_mut().insert(by_key);
             let answer = TowerToHyperService::new(router).call(request);
             match timeout(ANSWER, answer).await {
                 Ok(Ok(response)) => response,

@@ -13,11 +13,12 @@ pub(super) struct PageOfKeys(pub(super) Arc<ReadOnlyPage>);
 impl Page for PageOfKeys {
     fn answer(
         &self,
+        key: &str,
         method: Method,
         path: &str,
         query: Option<&str>,
     ) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
-        let answer = self.0.answer(method, path, query);
+        let answer = self.0.answer(key, method, path, query);
         Box::pin(async move { Answered::passed_on(answer.await) })
     }
 

@@ -14,7 +14,7 @@ fn who_asks_and_goes_leaves_no_more_behind_than_may_be_asked_at_once() {
         .enable_all()
         .build()
         .unwrap();
-    let ask = |path: &str| page.answer(Method::GET, path, None);
+    let ask = |path: &str| page.answer("key", Method::GET, path, None);
     runtime.block_on(async {
         // Each gets under way, as far as it may, and is dropped, as a client is that has gone.
         for _ in 0..100 {
@@ -34,4 +34,27 @@ fn who_asks_and_goes_leaves_no_more_behind_than_may_be_asked_at_once() {
         assert_eq!(ask("/v1/dead-letters/x@1").await.status(), 404);
     });
     assert_eq!(host.most_looks.load(Ordering::SeqCst), 8);
+}
+
+#[test]
+fn one_key_leaves_places_to_look_to_the_others() {
+    let page = ReadOnlyPage::new(Arc::new(Fake::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let look = |key: &str| page.answer(key, Method::GET, "/v1/live", None);
+    runtime.block_on(async {
+        let mut looking = Vec::new();
+        for _ in 0..8 {
+            let answer = look("greedy").await;
+            assert_eq!(answer.status(), 200);
+            looking.push(answer);
+        }
+        assert_eq!(look("greedy").await.status(), 503);
+        assert_eq!(look("other").await.status(), 200);
+        // A place that is left can be had again.
+        looking.pop();
+        assert_eq!(look("greedy").await.status(), 200);
+    });
 }

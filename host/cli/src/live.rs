@@ -12,6 +12,7 @@ use tidegate_control::{
 use tidegate_telemetry::{Edges, Meters, SourceMeters, StageMeters};
 
 use crate::stage_times::{StageTimes, in_milliseconds};
+use crate::wire;
 
 /// Most bytes of why a deployment was refused.
 const REFUSAL_BYTES: usize = 2048;
@@ -118,7 +119,7 @@ impl Live {
     }
 }
 
-/// The sources, and how far they are.
+/// The sources, and how far they are. Those of letters that are sent again are among them as soon as there is one.
 pub(crate) fn sources(meters: &Meters) -> Vec<SourceReport> {
     let report = |source: &SourceMeters| {
         let lag = source.lag();
@@ -131,7 +132,12 @@ pub(crate) fn sources(meters: &Meters) -> Vec<SourceReport> {
             behind_seconds: lag.behind.map(|behind| behind.as_secs_f64()),
         }
     };
-    meters.sources().iter().map(report).collect()
+    let is_shown = |source: &SourceReport| {
+        !source.name.ends_with(wire::again::SUFFIX)
+            || source.records + source.rejected + source.unread_records.unwrap_or(0) > 0
+    };
+    let all = meters.sources().iter().map(report);
+    all.filter(is_shown).collect()
 }
 
 /// The cuts, and what none has yet.

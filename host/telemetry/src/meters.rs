@@ -308,7 +308,7 @@ impl Meters {
         &self.stages
     }
 
-    /// The same for these sources and sinks, in the order of the pipeline file.
+    /// The same for these sources and sinks, in the order of the topology.
     pub fn with_ends<'a>(
         mut self,
         sources: impl IntoIterator<Item = &'a str>,

@@ -233,7 +233,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let meters = Meters::new(&pipeline.name, stages)
         .with_edges(live.edges())
         .with_ends(
-            pipeline.sources.iter().map(|source| source.name.as_str()),
+            (pipeline.sources.iter().map(|source| source.name.as_str()))
+                .chain(again.iter().map(|letters| letters.name.as_str())),
             pipeline.sinks.iter().map(|sink| sink.name.as_str()),
         );
     let meters = Arc::new(

@@ -11,7 +11,10 @@ const fn label(name: &'static str, bound: &'static str) -> Label {
     Label { name, bound }
 }
 
-const SOURCE: &[Label] = &[label("source", "sources of the file")];
+const SOURCE: &[Label] = &[label(
+    "source",
+    "sources of the file, and of letters of each that are sent again (`SOURCE.again`)",
+)];
 const SINK: &[Label] = &[label("sink", "sinks of the file")];
 const SLOT: Label = label("slot", "stages with an operator");
 const REVISION: Label = label("revision", "8 of a slot, 16 digits each");

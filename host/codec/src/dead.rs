@@ -14,10 +14,10 @@ pub const SENT_FROM: &str = "tidegate-sent-from";
 /// {"id":"tickets/0/1234","source":"tickets","partition":0,"offset":1234,"stage":"decode","reason":"...",
 ///  "component":"sha256:..."|null,"backtrace":"..."|null,"attempts":1,"key":"..."|null,"value":"..."|null,"length":200,
 ///  "at":"2026-11-21T08:21:42.123456Z","form":"record"|"input"|"output","event_time":"...",
-///  "pipeline":"support-bot","headers":[{"name":"...","value":"..."|null}],"sent_from":"..."}
+///  "input":"kafka topic tickets (id ...)","pipeline":"support-bot","headers":[{"name":"...","value":"..."|null}],"sent_from":"..."}
 /// ```
 ///
-/// `event_time` is of a record that has one; `headers` are not there if there are none, and null if they cannot be part of
+/// `input` tells records of one id apart, where a source read another input under its name. `event_time` is of a record that has one; `headers` are not there if there are none, and null if they cannot be part of
 /// a letter: they have more than 64 KiB, or are no text. `sent_from` is the letter of which the record was sent again.
 /// Of a record that had private attributes `"private":2` says how many, and `"private_sealed":"..."` has them in base64,
 /// sealed by the key of the state, unless they could not be kept.
@@ -87,6 +87,9 @@ fn write_rest(out: &mut Vec<u8>, letter: &DeadLetter<'_>) {
     text("form", letter.form.name());
     if let Some(time) = letter.event_time {
         text("event_time", &format_time(time));
+    }
+    if let Some(input) = letter.input {
+        text("input", input);
     }
     if !letter.pipeline.is_empty() {
         text("pipeline", letter.pipeline);

@@ -15,6 +15,8 @@ pub struct StoredLetter {
     pub id: String,
     /// Its source.
     pub source: String,
+    /// Which input that source read it from, if that is known.
+    pub input: Option<String>,
     /// Its partition.
     pub partition: u32,
     /// Its offset.
@@ -88,6 +90,7 @@ pub fn decode_dead_letter(bytes: &[u8]) -> Option<StoredLetter> {
         value: bytes_of(&mut object, "value")?,
         id: text_of(&mut object, "id")?,
         source: text_of(&mut object, "source")?,
+        input: text_of(&mut object, "input"),
         stage: text_of(&mut object, "stage")?,
         reason: text_of(&mut object, "reason")?,
         component: text_of(&mut object, "component"),

@@ -48,6 +48,9 @@ pub struct DeadLetter<'a> {
     pub id: RecordId,
     /// Name of the source, as in the pipeline file.
     pub source: &'a str,
+    /// Which input that source read it from: the file, the topic with its id, the standard input of one run. None where
+    /// that is not known, or records cannot be sent again.
+    pub input: Option<&'a str>,
     /// Name of the stage that gave up, or `decode`.
     pub stage: &'a str,
     /// Why, in a sentence for a person.

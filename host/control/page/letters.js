@@ -214,6 +214,7 @@ function Opened({ letter: listed, onClose, send }) {
       ${fact('Stage', line(shown.stage, 80))}
       ${fact('Died', shown.at && moment(shown.at))}
       ${fact('Record', line(`${shown.source}/${shown.partition}/${shown.offset}`, 120))}
+      ${fact('Input', shown.input && line(shown.input, 200))}
       ${fact('Attempts', shown.attempts)}
       ${fact('Event time', shown.event_time)}
       ${fact('Key', line(shown.key ?? shown.key_base64 ?? '', 400))}

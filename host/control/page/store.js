@@ -92,8 +92,8 @@ function refuse(why) {
 const OTHER_TOKEN = BEHIND_KEYS ? 'The gateway does not know this key.'
   : 'The host does not know this token. It has a new one after each start: ask for the link again with tidegate page.';
 
-/** What takes the host longest, and a little: milliseconds. */
-const LATEST = 75_000;
+/** What takes the host longest, sending many letters again, and a little: milliseconds. */
+const LATEST = 125_000;
 
 /** Does something that is given up when it takes too long, or when its own signal says so. */
 async function within(patience, own, work) {

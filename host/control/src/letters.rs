@@ -114,6 +114,9 @@ pub struct LetterReport {
     /// Whether the letter has them, sealed, so that the record has them when it is sent again.
     #[serde(default)]
     pub private_kept: bool,
+    /// Which input its source read it from, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
     /// The letter that the record was sent from, if it is one that was sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_from: Option<String>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_tests::{Random, Running, Workspace, full, until};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const GRUMBLES: &str =
     r#"config = { paths = ["text"], words = ["grumble"], action = "dead-letter" }"#;
 pub(crate) const NONE: &str =
@@ -89,14 +89,15 @@ pub(crate) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
         .unwrap_or_else(|| panic!("{name} of {value}"))
 }
 
-fn status(workspace: &Workspace) -> Option<Value> {
+/// A part of the status of what runs.
+pub(crate) fn status(workspace: &Workspace, part: &str) -> Option<Value> {
     let output = workspace.run(&["status", "--json", "--pipeline", "pipeline.toml"]);
     let status: Value = serde_json::from_slice(&output.stdout).ok()?;
-    Some(status["records"].clone())
+    Some(status[part].clone())
 }
 
 /// Runs for ever, once it is ready.
-fn start(workspace: &Workspace) -> Running {
+pub(crate) fn start(workspace: &Workspace) -> Running {
     let running = workspace.start(&["run", "--quiet", "--until", "forever", "pipeline.toml"]);
     let health = ["health", "--ready", "--pipeline", "pipeline.toml"];
     until("it is ready", PATIENCE, || {
@@ -107,7 +108,7 @@ fn start(workspace: &Workspace) -> Running {
 
 fn settled(workspace: &Workspace, ended: u64) {
     until(&format!("{ended} records have ended"), PATIENCE, || {
-        let Some(records) = status(workspace) else {
+        let Some(records) = status(workspace, "records") else {
             return false;
         };
         let count = |name: &str| records[name].as_u64().unwrap();

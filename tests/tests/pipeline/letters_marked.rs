@@ -1,11 +1,14 @@
 //! What stays of dead letters that were sent again.
 
+use std::fs::File;
 use std::path::Path;
 
 use serde_json::Value;
-use tidegate_tests::Workspace;
+use tidegate_tests::{Workspace, until};
 
-use crate::letters::{GRUMBLES, NONE, input, letters, list, pipeline, text};
+use crate::letters::{
+    GRUMBLES, NONE, PATIENCE, input, letters, list, pipeline, start, status, text,
+};
 
 /// All bytes of the files below a directory.
 fn below(directory: &Path) -> Vec<u8> {
@@ -89,4 +92,72 @@ fn marks_that_are_damaged_are_said_and_end_no_start() {
     let marked = list(&workspace, &["--stage", "abuse"]);
     let known = marked.iter().filter(|letter| !letter["sent"].is_null());
     assert_eq!(known.count(), 5, "one entry was damaged");
+}
+
+#[test]
+fn letters_that_are_sent_again_are_counted_as_a_source_from_the_first_one_on() {
+    let workspace = Workspace::new(&pipeline(GRUMBLES));
+    workspace.write("in.jsonl", input(20));
+    let mut running = start(&workspace);
+    until("the letters are in a cut", PATIENCE, || {
+        list(&workspace, &["--stage", "abuse"]).len() == 6
+    });
+    let sources = || status(&workspace, "sources").unwrap_or_default();
+    let names = |sources: &Value| -> Vec<String> {
+        let all = sources.as_array().into_iter().flatten();
+        all.map(|source| text(source, "name").to_owned()).collect()
+    };
+    assert_eq!(names(&sources()), ["in"]);
+    letters(&workspace, &["send", "--all", "--stage", "abuse"]);
+    until("all are read", PATIENCE, || {
+        let sources = sources();
+        names(&sources) == ["in", "in.again"]
+            && sources[1]["records"] == 6
+            && sources[1]["unread_records"] == 0
+    });
+    assert_eq!(sources()[0]["records"], 18, "two of 20 are no records");
+    assert!(running.terminate(PATIENCE).success());
+}
+
+/// Standard input counts from 0 in each run: another value may stand where one of an earlier run died.
+#[test]
+fn a_letter_of_standard_input_is_another_than_that_of_an_earlier_run_at_its_place() {
+    let file = pipeline(GRUMBLES);
+    let file = file.replace(
+        "type = \"file\"\npaths = [\"in.jsonl\"]",
+        "type = \"stdin\"",
+    );
+    let workspace = Workspace::new(&file);
+    let give = |text: &str| {
+        workspace.write("given", text);
+        let ended = workspace
+            .command(&["run", "--quiet", "pipeline.toml"])
+            .stdin(File::open(workspace.path("given")).unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{said}");
+    };
+    for n in [1, 2] {
+        give(&format!(r#"{{"customer":"a","n":{n},"text":"grumble"}}"#));
+    }
+    let dead = list(&workspace, &[]);
+    let inputs: Vec<&str> = dead.iter().map(|letter| text(letter, "input")).collect();
+    assert_eq!(inputs.len(), 2);
+    assert_ne!(inputs[0], inputs[1]);
+    workspace.pipeline(&file.replace(GRUMBLES, NONE));
+    let id = |index: usize| text(&dead[index], "id").to_owned();
+    assert_eq!(letters(&workspace, &["send", &id(0)])[0]["state"], "sent");
+    let other = list(&workspace, &[]).into_iter();
+    let sent: Vec<bool> = other.map(|letter| !letter["sent"].is_null()).collect();
+    assert_eq!(sent, [true, false]);
+    assert_eq!(letters(&workspace, &["send", &id(1)])[0]["state"], "sent");
+    give("");
+    let mut came: Vec<u64> = workspace
+        .json_lines("out.jsonl")
+        .iter()
+        .map(|line| line["value"]["n"].as_u64().unwrap())
+        .collect();
+    came.sort_unstable();
+    assert_eq!(came, [1, 2]);
 }

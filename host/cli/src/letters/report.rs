@@ -170,6 +170,7 @@ pub(super) fn report(
         length: letter.length,
         truncated,
         unsendable: why,
+        input: letter.input.map(short),
         sent_from: letter.sent_from.map(short),
         private_kept: letter.private_sealed.is_some(),
         private: letter.private,

@@ -166,6 +166,7 @@ fn a_dead_letter_is_one_json_line() {
         pipeline: "support-bot",
         id: ID,
         source: "tickets",
+        input: Some("kafka topic tickets (id ZmFsc2U)"),
         stage: "redact",
         reason: "trap: \"unreachable\"\nat 3",
         component: Some("sha256:00"),
@@ -192,7 +193,7 @@ fn a_dead_letter_is_one_json_line() {
         "reason": "trap: \"unreachable\"\nat 3", "component": "sha256:00", "backtrace": null, "attempts": 2,
         "key": "k", "value_base64": "//79/A==", "length": 4000,
         "at": "2025-11-21T08:21:42.123456Z", "form": "record", "event_time": "1970-01-01T00:00:00.001Z",
-        "pipeline": "support-bot",
+        "input": "kafka topic tickets (id ZmFsc2U)", "pipeline": "support-bot",
         "headers": [
             {"name": "trace", "value": "a"}, {"name": "raw", "value_base64": "/w=="}, {"name": "none", "value": null},
             {"name": SENT_FROM, "value": "t/0/1@9"},
@@ -203,6 +204,7 @@ fn a_dead_letter_is_one_json_line() {
     // And it is read again as it was.
     let read = decode_dead_letter(&out).unwrap();
     assert_eq!(read.pipeline.as_deref(), Some("support-bot"));
+    assert_eq!(read.input.as_deref(), letter.input);
     let headers: Vec<_> = read.headers.iter().flatten().collect();
     let headers: Vec<_> = headers
         .iter()

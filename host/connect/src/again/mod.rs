@@ -25,9 +25,10 @@ const SEALED: &str = "sealed";
 /// Why a record does not come again with what is private to it.
 const NOT_OPENED: &str = "its private attributes do not open: they are sealed with another key than TIDEGATE_STATE_KEY or the \
                           state directory has now, or the letter was altered";
+
 /// By what the death of a record is known, in how many letters ever it is written down. A record that is read again after a
-/// kill dies the same death; one that is sent again is another record. Key and event time tell it from a record of a topic
-/// that was made anew.
+/// kill dies the same death; one that is sent again is another record, and so is one that has the same place in another
+/// input: another run's standard input, or a topic that was made anew.
 pub fn letter_death(letter: &StoredLetter) -> [u8; 32] {
     let time = letter.event_time.map(i64::to_le_bytes);
     let text = |text: &'_ Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
@@ -40,7 +41,10 @@ pub fn letter_death(letter: &StoredLetter) -> [u8; 32] {
         time.map(|time| time.to_vec()),
     ];
     let mut digest = Sha256::new();
-    for part in parts {
+    for part in parts
+        .into_iter()
+        .chain(letter.input.as_ref().map(|_| text(&letter.input)))
+    {
         let length = part.as_ref().map_or(u64::MAX, |part| part.len() as u64);
         digest.update(length.to_le_bytes());
         digest.update(part.unwrap_or_default());

@@ -254,6 +254,7 @@ fn private_attributes_stay_out_of_files_and_dead_letters() {
     let letter = DeadLetter {
         id: RecordId::default(),
         source: "tickets",
+        input: None,
         stage: "redact",
         reason: "trap",
         component: None,

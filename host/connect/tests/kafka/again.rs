@@ -45,6 +45,7 @@ fn letter(offset: u64, value: &[u8], form: LetterForm) -> LetterToSend {
             ..RecordId::default()
         },
         source: "in",
+        input: None,
         stage: "stage",
         reason: "trap",
         attempts: 1,

@@ -55,6 +55,7 @@ fn letters_of_a_topic_come_newest_first_by_pages_of_any_size_and_are_found_by_th
                 ..RecordId::default()
             },
             source: "tickets",
+            input: None,
             stage: "redact",
             reason: "trap",
             attempts: 1,

@@ -36,6 +36,7 @@ fn letter<'a>(key: Option<&'a [u8]>, value: &'a [u8], reason: &'a str) -> DeadLe
             ..RecordId::default()
         },
         source: "tickets",
+        input: None,
         stage: "redact",
         reason,
         component: None,

@@ -141,6 +141,7 @@ fn private_attributes_stay_out_of_topics_and_dead_letters() {
     let letter = DeadLetter {
         id: RecordId::default(),
         source: "tickets",
+        input: None,
         stage: "redact",
         reason: "trap",
         component: Some("sha256:00"),

@@ -426,6 +426,7 @@ fn letters_to(setting: &str, value: &str) -> Vec<Seen> {
             ..RecordId::default()
         },
         source: "tickets",
+        input: None,
         stage: "redact",
         reason: "trap",
         component: None,

@@ -38,6 +38,7 @@ fn a_record_too_large_for_the_client_is_an_encode_error() {
     let letter = DeadLetter {
         id: RecordId::default(),
         source: "s",
+        input: None,
         stage: "t",
         reason: "r",
         component: None,

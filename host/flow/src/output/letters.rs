@@ -71,10 +71,12 @@ impl Output {
             let headers = headers(record, host);
             let trace = self.traces.dead(record, stage, true, death.attempts);
             let meters = self.meters.clone();
+            let input = self.inputs.of(record.id());
             let mut letter = DeadLetter {
                 pipeline: meters.pipeline(),
                 id: record.id(),
                 source: source_name(&topology, record.id()),
+                input: input.as_deref(),
                 stage,
                 reason: death.reason,
                 component: death.component,
@@ -127,10 +129,12 @@ impl Output {
                 .collect::<Vec<_>>()
         });
         let meters = self.meters.clone();
+        let input = self.inputs.of(id);
         let letter = DeadLetter {
             pipeline: meters.pipeline(),
             id,
             source: source_name(&topology, id),
+            input: input.as_deref(),
             stage: DECODE,
             reason: &rejected.reason,
             component: None,

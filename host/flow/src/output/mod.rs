@@ -1,5 +1,6 @@
 //! What a worker's tasks have done since its last cut: output in its sinks, and the counts of it.
 
+mod inputs;
 mod letters;
 mod telling;
 
@@ -15,6 +16,7 @@ use tidegate_record::{BatchView, Origin, RecordId};
 use tidegate_telemetry::events::RecordsWritten;
 use tidegate_telemetry::{LatencyRecorder, Meters};
 
+use self::inputs::Inputs;
 pub(crate) use self::letters::Death;
 use self::letters::now;
 use crate::audit::Audit;
@@ -34,6 +36,8 @@ pub(crate) struct Output {
     pub topology: Arc<Topology>,
     pub sinks: Vec<Box<dyn Sink>>,
     pub dead: Box<dyn Sink>,
+    /// Which inputs records are read from, for their letters.
+    pub inputs: Inputs,
     /// With what dead letters keep private attributes.
     pub seal: Option<LetterSeal>,
     /// Who was answered what.
@@ -68,6 +72,7 @@ impl Output {
     ) -> Output {
         Output {
             hearing: Hearing::new(&topology),
+            inputs: Inputs::default(),
             traces: Traces::new(topology.clone(), meters.tracer().clone(), meters.pipeline()),
             topology,
             unsettled: vec![0; sinks.len()],
@@ -260,10 +265,12 @@ impl Participants for Output {
                     meters.failed.add(1);
                 }
                 let meters = self.meters.clone();
+                let input = self.inputs.of(record.id);
                 let letter = DeadLetter {
                     pipeline: meters.pipeline(),
                     id: record.id,
                     source: source_name(&topology, record.id),
+                    input: input.as_deref(),
                     stage: name,
                     reason: &record.reason,
                     component: None,

@@ -145,7 +145,11 @@ impl Worker {
             self.shown += waited.remove(&assignment.task).unwrap_or_default();
             drop(waited);
             let mut task = Task::new(partition, topology.clone(), &begin, self.starts.clone());
-            task.came_from(assignment.identity, stale);
+            let identity = assignment.identity;
+            self.output
+                .inputs
+                .reads(partition, &topology.sources[source], &identity);
+            task.came_from(identity, stale);
             task.ended = ended;
             self.tasks.insert(task);
             self.restore(partition, restored)?;

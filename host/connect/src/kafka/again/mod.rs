@@ -284,7 +284,14 @@ mod tests {
         let other = String::from_utf8(letter.to_vec())
             .unwrap()
             .replace("in/0/1", "in/0/2");
+        let input = copy.replace("}", ",\"input\":\"standard input (id 1)\"}");
         for (key, value, headers, why) in [
+            (
+                Some(&key[..]),
+                Some(input.as_bytes()),
+                &good[..],
+                "another letter",
+            ),
             (None, Some(&letter[..]), &good[..], "another letter"),
             (
                 Some(&b"\xff#"[..]),

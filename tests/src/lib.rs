@@ -240,14 +240,22 @@ impl Drop for Running {
     }
 }
 
-/// Dead letters without the time at which each died, which is another in every run.
-pub fn without_times(letters: &str) -> String {
-    let mut parts = letters.split("\"at\":\"");
+/// Dead letters without what is another in every run: the time at which each died, and the path of its input.
+pub fn comparable_letters(letters: &str) -> String {
+    ["\"at\":\"", "\"input\":\""]
+        .iter()
+        .fold(letters.to_owned(), |letters, member| {
+            without_member(&letters, member)
+        })
+}
+
+fn without_member(letters: &str, member: &str) -> String {
+    let mut parts = letters.split(member);
     let mut rest = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (_, after) = part
             .split_once("\",")
-            .expect("a member follows the time of death");
+            .expect("a text without quotes, and a member after it");
         rest.push_str(after);
     }
     rest

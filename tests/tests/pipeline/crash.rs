@@ -21,7 +21,7 @@ use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::audit::{Against, AuditFile, AuditLimits, verify};
 use tidegate_state::{Crash, FileCommitLog, LogCommitter, MemoryDisk, StateKey};
 use tidegate_telemetry::Meters;
-use tidegate_tests::{Random, until, without_times};
+use tidegate_tests::{Random, comparable_letters, until};
 
 use crate::native::{answer, asked, asking, facts, tokens_are_bytes};
 
@@ -308,7 +308,7 @@ impl Setting {
 /// Answers and dead letters. When a record died is another time in every run, and is taken out.
 pub(crate) fn files(disk: &MemoryDisk) -> (String, String) {
     let text = |path| String::from_utf8(disk.bytes(Path::new(path))).unwrap();
-    (text(ANSWERS), without_times(&text(DEAD)))
+    (text(ANSWERS), comparable_letters(&text(DEAD)))
 }
 
 #[test]

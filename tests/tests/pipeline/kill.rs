@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use tidegate_tests::{Random, Workspace, full, until, without_times};
+use tidegate_tests::{Random, Workspace, comparable_letters, full, until};
 
 const PIPELINE: &str = r#"
 [pipeline]
@@ -79,7 +79,7 @@ fn killed_at_random_instants_a_run_gives_byte_identical_output() {
     input(&expected, &["a.jsonl"], records);
     expected.run_pipeline();
     let dead_letters = |workspace: &Workspace| {
-        without_times(&String::from_utf8(workspace.read("dead.jsonl")).unwrap())
+        comparable_letters(&String::from_utf8(workspace.read("dead.jsonl")).unwrap())
     };
     let (out, dead) = (expected.read("out.jsonl"), dead_letters(&expected));
     // How long a run takes that need not compile, as most of those below.
@@ -128,7 +128,7 @@ fn killed_at_random_instants_a_run_gives_byte_identical_output() {
 fn killed_with_several_workers_nothing_is_lost_or_doubled() {
     let records = 20_000;
     let sorted = |workspace: &Workspace, name: &str| {
-        let text = without_times(&String::from_utf8(workspace.read(name)).unwrap());
+        let text = comparable_letters(&String::from_utf8(workspace.read(name)).unwrap());
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         lines.sort();
         lines

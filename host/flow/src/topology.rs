@@ -91,6 +91,12 @@ pub enum Positions {
 }
 
 impl Source {
+    /// Whether what it gives is another input in each run, though its name and its offsets are the same: nothing of it can
+    /// be read again, and nobody is told what becomes of a record.
+    pub(crate) fn is_read_once(&self) -> bool {
+        self.positions == Positions::Nobody && !self.called
+    }
+
     /// What a partition is, if that is known.
     pub(crate) fn identity(&self, partition: u32) -> Option<&str> {
         let index = if self.fixed { partition as usize } else { 0 };

@@ -1,5 +1,6 @@
 //! What waits belongs to the input it was read from, whatever the pipeline file says afterwards.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -226,8 +227,24 @@ fn records_of_standard_input_are_not_taken_for_those_of_a_file_or_a_topic() {
             assert!(why.contains(part), "{part}: {why}");
         }
     }
-    // What waits goes on beside what comes now.
+    // What waits goes on beside what comes now, and each says which run has read it.
     let ended = bury_all(&disk, input.path(), &[stdin]);
     assert!(ended.error.is_none(), "{:?}", ended.error);
     assert_eq!((ended.counts.input, ended.counts.dead), (6, 6));
+    let dead = String::from_utf8(disk.bytes(Path::new("/dead.jsonl"))).unwrap();
+    let mut inputs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in dead.lines() {
+        let letter: Value = serde_json::from_str(line).unwrap();
+        let of = |field: &str| letter[field].as_str().unwrap().to_owned();
+        inputs.entry(of("id")).or_default().push(of("input"));
+    }
+    assert_eq!(inputs.len(), 3, "{dead}");
+    let mut runs: Vec<Vec<String>> = inputs.into_values().collect();
+    runs.iter_mut().for_each(|inputs| inputs.sort());
+    runs.dedup();
+    let [runs] = runs.as_slice() else {
+        panic!("the records of a run have other inputs: {runs:?}");
+    };
+    assert_eq!(runs.len(), 2);
+    assert_ne!(runs[0], runs[1]);
 }

@@ -71,7 +71,7 @@ impl Output {
             let headers = headers(record, host);
             let trace = self.traces.dead(record, stage, true, death.attempts);
             let meters = self.meters.clone();
-            let input = self.inputs.of(record.id());
+            let input = self.inputs.of(record);
             let mut letter = DeadLetter {
                 pipeline: meters.pipeline(),
                 id: record.id(),
@@ -129,7 +129,7 @@ impl Output {
                 .collect::<Vec<_>>()
         });
         let meters = self.meters.clone();
-        let input = self.inputs.of(id);
+        let input = self.inputs.now(id);
         let letter = DeadLetter {
             pipeline: meters.pipeline(),
             id,

@@ -26,7 +26,7 @@ use crate::hearing::{At, Hearing};
 use crate::pulse::Pulse;
 use crate::refused::Refused;
 use crate::topology::Topology;
-use crate::traced::{Sending, Traces};
+use crate::traced::{ReadingRun, Sending, Traces};
 
 /// Output that waits for a cut, bytes; more forces one.
 const MAX_PENDING: usize = 8 << 20;
@@ -70,10 +70,12 @@ impl Output {
         dead: Box<dyn Sink>,
         meters: Arc<Meters>,
     ) -> Output {
+        let run = ReadingRun::begins();
+        let tracer = meters.tracer().clone();
         Output {
             hearing: Hearing::new(&topology),
-            inputs: Inputs::default(),
-            traces: Traces::new(topology.clone(), meters.tracer().clone(), meters.pipeline()),
+            inputs: Inputs::new(run),
+            traces: Traces::new(topology.clone(), tracer, meters.pipeline(), run),
             topology,
             unsettled: vec![0; sinks.len()],
             sinks,
@@ -265,7 +267,8 @@ impl Participants for Output {
                     meters.failed.add(1);
                 }
                 let meters = self.meters.clone();
-                let input = self.inputs.of(record.id);
+                // Its note is not known here any more. A letter of what was to be written is not sent again.
+                let input = self.inputs.always(record.id);
                 let letter = DeadLetter {
                     pipeline: meters.pipeline(),
                     id: record.id,

@@ -5,12 +5,15 @@ use tidegate_contract::{
     Answer, AuditLog, Audited, CallerId, Callers, CommitPoint, LETTER_HEADERS, Listener,
     ModelError, SinkPosition, Terms,
 };
-use tidegate_record::{BatchBuilder, NewRecord, PublicRecord};
+use tidegate_record::{Batch, BatchBuilder, NewRecord, Patch, PatchBuilder, PublicRecord};
 use tidegate_telemetry::trace::{Sampler, Span, SpanQueue, Tracer};
 
 use super::*;
+use crate::entry::EntryId;
+use crate::kept;
 use crate::makers::Outdated;
 use crate::topology::{Called, Positions, Source};
+use crate::versions::Versions;
 
 /// Takes everything.
 struct Open;
@@ -54,23 +57,24 @@ impl Callers for Nobody {
     }
 }
 
-/// Of a source of callers, the first, and a topic.
+/// Of a source of callers, the first, a topic, and what can be read once.
 fn topology() -> (Arc<Topology>, Meters) {
-    let source = |called: bool| Source {
+    let source = |called: bool, positions: Positions| Source {
         name: "in".into(),
         targets: Vec::new(),
         fixed: false,
-        positions: match called {
-            true => Positions::Nobody,
-            false => Positions::Cuts,
-        },
+        positions,
         called,
         beside: false,
         identities: vec!["it".into()],
         apart: String::new(),
     };
     let topology = Topology {
-        sources: vec![source(true), source(false)],
+        sources: vec![
+            source(true, Positions::Nobody),
+            source(false, Positions::Cuts),
+            source(false, Positions::Nobody),
+        ],
         stages: Vec::new(),
         sinks: vec!["out".into()],
         commit_point: CommitPoint::Log,
@@ -271,6 +275,165 @@ fn what_a_letter_keeps_to_be_sent_again_is_the_same_of_a_traced_record() {
         };
         assert_eq!(*letters.0.lock().unwrap(), [Some(kept), None]);
     }
+}
+
+/// Which input each letter says its record was read from.
+#[derive(Clone, Default)]
+struct InputsOfLetters(Arc<Mutex<Vec<Option<String>>>>);
+
+impl Sink for InputsOfLetters {
+    fn write(&mut self, _: PublicRecord<'_>, _: HostHeaders<'_>) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn write_dead(&mut self, letter: &DeadLetter<'_>) -> Result<(), SinkError> {
+        let input = letter.input.map(str::to_owned);
+        self.0.lock().unwrap().push(input);
+        Ok(())
+    }
+    fn pending(&self) -> usize {
+        0
+    }
+    fn flush(&mut self) -> Result<Option<SinkPosition>, SinkError> {
+        Ok(None)
+    }
+    fn discard(&mut self) {}
+    fn recover(&mut self, _: &[SinkPosition]) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// A run that reads once from source 2, with its letters.
+fn reads_once(tracer: Tracer) -> (Output, InputsOfLetters) {
+    let (topology, meters) = topology();
+    let letters = InputsOfLetters::default();
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Open)];
+    let meters = Arc::new(meters.with_tracer(tracer));
+    let dead = Box::new(letters.clone());
+    let mut output = Output::new(topology.clone(), sinks, dead, meters);
+    let partition = Partition {
+        source: 2,
+        number: 0,
+    };
+    (output.inputs).reads(partition, &topology.sources[2], "standard input");
+    (output, letters)
+}
+
+/// Two records that came in there.
+fn read_once(output: &Output) -> Batch {
+    let mut batch = BatchBuilder::default();
+    for offset in 0..2 {
+        let record = NewRecord {
+            id: RecordId {
+                source: 2,
+                offset,
+                ..RecordId::default()
+            },
+            ..NewRecord::default()
+        };
+        batch.push(&record).unwrap();
+    }
+    let partition = Partition {
+        source: 2,
+        number: 0,
+    };
+    (output.traces).enter(partition, "standard input", batch.finish(0))
+}
+
+fn bury_all(output: &mut Output, batch: &Batch) {
+    let death = Death {
+        at: At::Sink(0),
+        reason: "why",
+        component: None,
+        backtrace: None,
+        attempts: 1,
+        error: None,
+    };
+    for record in batch.view().records() {
+        output.bury(&record, &death).unwrap();
+    }
+}
+
+/// What a cut has of records that wait, as the next run has it: of a source with another place in the pipeline.
+fn over_a_restart(batch: &Batch) -> Batch {
+    let id = EntryId::of(batch.view().get(0).unwrap().id());
+    let waits = (batch, &Versions::default());
+    let put = kept::put_batch("ask", 1, id, waits, &kept::Callers::new());
+    let mut restored = kept::restore([(put.key, put.payload)]).unwrap();
+    let mut waits = restored.remove(0).waits;
+    waits.come_from(1).unwrap();
+    waits.come_from(2).unwrap();
+    match waits {
+        kept::Waits::Untaken { batch, .. } => batch,
+        kept::Waits::Entry { .. } => panic!("these are untaken"),
+    }
+}
+
+/// What an operator makes of the first record in two pieces.
+fn split_in_two(batch: &Batch) -> Batch {
+    let mut bytes = Vec::new();
+    PatchBuilder::default().write(&mut bytes);
+    let patch = Patch::parse(&bytes).unwrap();
+    let mut pieces = BatchBuilder::default();
+    let record = batch.view().get(0).unwrap();
+    for emit in 1..3 {
+        pieces.push_patched(&record, &patch, emit).unwrap();
+    }
+    pieces.finish(0)
+}
+
+#[test]
+fn what_was_read_once_keeps_the_input_of_the_run_that_read_it_over_a_restart() {
+    let tracers: [fn() -> Tracer; 3] = [
+        Tracer::default,
+        || Tracer::new(Sampler::new(0.0), 100).0,
+        || Tracer::new(Sampler::new(1.0), 100).0,
+    ];
+    for tracer in tracers {
+        let (mut first, of_first) = reads_once(tracer());
+        let waits = read_once(&first);
+        bury_all(&mut first, &waits);
+        let before = of_first.0.lock().unwrap().clone();
+        let input = before[0].clone().unwrap();
+        assert!(input.starts_with("standard input (id "), "{input}");
+        assert_eq!(before, [Some(input.clone()), Some(input.clone())]);
+        // The next run reads records of the same places, and buries both.
+        let (mut second, of_second) = reads_once(tracer());
+        let own = read_once(&second);
+        bury_all(&mut second, &own);
+        bury_all(&mut second, &split_in_two(&over_a_restart(&waits)));
+        let after = of_second.0.lock().unwrap().clone();
+        let [own, again, pieces @ ..] = after.as_slice() else {
+            panic!("{after:?}");
+        };
+        assert_eq!(own, again);
+        assert_ne!(own.as_ref(), Some(&input), "two records have one death");
+        assert_eq!(pieces, [Some(input.clone()), Some(input)]);
+    }
+}
+
+#[test]
+fn the_run_that_has_read_a_record_is_noted_where_no_other_can_and_is_no_trace() {
+    let (output, _) = reads_once(Tracer::new(Sampler::new(0.0), 100).0);
+    let once = read_once(&output);
+    assert_eq!(output.traces.of_batch(&once), []);
+    for record in once.view().records() {
+        assert!(record.note().is_some());
+        assert!(output.traces.sends(0, false, &record).is_none());
+        assert_eq!(Traces::named(&record), None);
+    }
+    let mut builder = BatchBuilder::default();
+    builder.push(&NewRecord::default()).unwrap();
+    let topic = Partition {
+        source: 1,
+        number: 0,
+    };
+    let of_topic = output.traces.enter(topic, "it", builder.finish(0));
+    assert!(!of_topic.view().has_notes(), "a topic pays for it");
+    // An audit without traces adds what a record came with.
+    let (output, _) = reads_once(Tracer::default());
+    let noted = output.traces.note_came(read_once(&output));
+    let record = noted.view().get(0).unwrap();
+    assert!(output.inputs.of(&record).is_some());
 }
 
 /// What a sink was given of a record: its own headers, and those of the host.

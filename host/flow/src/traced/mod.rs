@@ -1,4 +1,4 @@
-//! What becomes of records, as spans.
+//! What becomes of records, as spans, and what is noted with each where it comes in.
 //!
 //! A record's trace is the one that it came with, in its header `traceparent`, or one that follows from where it came
 //! from: what its input is, its partition and its offset. So a restart, and whoever reads the partition next, goes on with
@@ -23,11 +23,11 @@ use tidegate_telemetry::trace::{
 
 use self::named::Named;
 use self::sent::Open;
-use crate::topology::{Positions, Source, Topology};
+use crate::topology::{Source, Topology};
 
 pub(crate) use self::ended::{Cut, Finished};
 pub(crate) use self::model::Asking;
-pub(crate) use self::note::Traced;
+pub(crate) use self::note::{ReadingRun, Traced};
 pub(crate) use self::sent::{Onward, Sending};
 pub(crate) use self::stages::Batched;
 
@@ -57,6 +57,8 @@ impl Traced<'_> {
 pub(crate) struct Traces {
     tracer: Tracer,
     topology: Arc<Topology>,
+    /// Noted with what is read once; none if it could not be drawn.
+    run: Option<ReadingRun>,
     /// One for each source: what tells its records from those of all others but their partitions.
     sources: Vec<Digest>,
     /// One for each source: what others may have recorded of it. Of callers that was decided with their request.
@@ -70,19 +72,22 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    pub(crate) fn new(topology: Arc<Topology>, tracer: Tracer, pipeline: &str) -> Traces {
+    pub(crate) fn new(
+        topology: Arc<Topology>,
+        tracer: Tracer,
+        pipeline: &str,
+        run: Option<ReadingRun>,
+    ) -> Traces {
         let of = |source: &Source| {
             let digest = Digest::of(&[pipeline, source.name.as_str(), source.apart.as_str()]);
-            // What cannot be read again is another each time, though its offsets are the same.
-            match source.positions == Positions::Nobody && !source.called {
-                true => {
-                    let once = tracer.begin(None).map(|once| once.span.bytes());
-                    digest.with(once.map_or(0, u64::from_be_bytes))
-                }
+            // Its offsets are those of another run too.
+            match source.is_read_once() {
+                true => digest.with(run.map_or(0, ReadingRun::number)),
                 false => digest,
             }
         };
         Traces {
+            run,
             sources: topology.sources.iter().map(of).collect(),
             quotas: (topology.sources.iter())
                 .map(|source| match source.called {
@@ -111,11 +116,15 @@ impl Traces {
         quota.as_deref()
     }
 
-    /// Records come in from a partition that is this: which of them are traced is decided, and noted with them. Most have
-    /// no headers and are not recorded: that is seen from their offset alone.
+    /// Records come in from a partition that is this: which of them are traced is decided, and noted with them, and so is
+    /// this run with those that no other can read. Most have no headers and are not recorded: that is seen from their offset
+    /// alone.
     pub(crate) fn enter(&self, partition: Partition, identity: &str, batch: Batch) -> Batch {
+        let Some(source) = self.topology.sources.get(usize::from(partition.source)) else {
+            return batch;
+        };
+        let run = self.run.filter(|_| source.is_read_once());
         let entering = self.tracer.sampler().and_then(|sampler| {
-            let source = self.topology.sources.get(usize::from(partition.source))?;
             Some(Entering {
                 sampler,
                 series: self.series(partition, identity)?,
@@ -123,15 +132,21 @@ impl Traces {
                 quota: self.quota(partition),
             })
         });
-        let Some(entering) = entering else {
+        if entering.is_none() && run.is_none() {
             return batch;
-        };
+        }
         let (mut notes, mut written) = (Vec::new(), Vec::new());
         for (index, record) in batch.view().records().enumerate() {
             let from = notes.len();
-            match record.headers().is_empty() {
-                true => entering.plain(record.offset(), &mut notes),
-                false => {
+            if let Some(run) = run {
+                run.write(&mut notes);
+            }
+            match &entering {
+                None => {}
+                Some(entering) if record.headers().is_empty() => {
+                    entering.plain(record.offset(), &mut notes);
+                }
+                Some(entering) => {
                     let headers = record.headers().map(|header| (header.name, header.value));
                     entering.decide(record.offset(), headers, &mut notes);
                 }

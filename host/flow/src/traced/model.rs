@@ -48,7 +48,8 @@ impl Traces {
         for (index, record) in batch.view().records().enumerate() {
             let headers = record.headers().map(|header| (header.name, header.value));
             if let Some((came, state)) = came_with(headers) {
-                let mut note = Vec::new();
+                // Behind the run in which it was read.
+                let mut note = record.note().unwrap_or_default().to_vec();
                 Traced::as_it_came(&came, &state).write(&mut note);
                 notes.push((index, note));
             }

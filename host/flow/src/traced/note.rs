@@ -1,13 +1,63 @@
-//! The trace of a record as it is noted with it: decided once, where the record comes in.
+//! What is noted with a record, decided once, where the record comes in: in which run it was read, if that tells it from
+//! others, and its trace.
 //!
 //! A note is of the host alone: no operator is given it and none can set it, and it goes with the record through retries,
 //! cuts, splits and restarts. What an operator writes into the headers is never read again.
 
+use std::fmt;
+
+use tidegate_record::RecordView;
 use tidegate_telemetry::trace::{SpanId, TraceContext, TraceId};
 
 const SAMPLED: u8 = 1;
 const RANDOM: u8 = 2;
 const CAME: u8 = 4;
+/// Begins a note that has the number of a run before anything else; no trace begins with it.
+const READ_ONCE: u8 = 8;
+
+/// Which run has read what can only be read once: a number that is drawn when the run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadingRun([u8; 8]);
+
+impl ReadingRun {
+    /// The run that begins now; none if the system gives no random numbers.
+    pub(crate) fn begins() -> Option<ReadingRun> {
+        let mut number = [0; 8];
+        getrandom::fill(&mut number).ok()?;
+        Some(ReadingRun(number))
+    }
+
+    /// The run in which this record was read, if that was noted.
+    pub(crate) fn of(record: &RecordView<'_>) -> Option<ReadingRun> {
+        split(record.note()?).0
+    }
+
+    pub(super) fn number(self) -> u64 {
+        u64::from_be_bytes(self.0)
+    }
+
+    /// Appends it to an empty note.
+    pub(super) fn write(self, note: &mut Vec<u8>) {
+        note.push(READ_ONCE);
+        note.extend_from_slice(&self.0);
+    }
+}
+
+impl fmt::Display for ReadingRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.number())
+    }
+}
+
+/// The run in a note, and what is noted of a trace.
+fn split(note: &[u8]) -> (Option<ReadingRun>, &[u8]) {
+    if let Some((&READ_ONCE, rest)) = note.split_first()
+        && let Some((run, rest)) = rest.split_first_chunk()
+    {
+        return (Some(ReadingRun(*run)), rest);
+    }
+    (None, note)
+}
 
 /// The trace that a record is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +119,9 @@ impl Traced<'_> {
 }
 
 impl<'r> Traced<'r> {
-    /// What a note says; none if it is not one of these.
+    /// What a note says of a trace; none if it has none.
     pub(super) fn read(note: &'r [u8]) -> Option<Traced<'r>> {
+        let (_, note) = split(note);
         let (flags, rest) = note.split_first()?;
         let (trace, rest) = rest.split_first_chunk()?;
         let (entry, rest) = rest.split_first_chunk()?;
@@ -114,6 +165,14 @@ mod tests {
                 traced.write(&mut note);
                 assert_eq!(Traced::read(&note), Some(traced));
                 assert_eq!(Traced::read(&note[..20]), None);
+                assert_eq!(split(&note).0, None);
+                // The number of the run stands before it.
+                let mut of_run = Vec::new();
+                ReadingRun([5; 8]).write(&mut of_run);
+                assert_eq!(Traced::read(&of_run), None, "a run is no trace");
+                of_run.append(&mut note);
+                assert_eq!(Traced::read(&of_run), Some(traced));
+                assert_eq!(split(&of_run).0, Some(ReadingRun([5; 8])));
             }
         }
         assert_eq!(Traced::read(&[]), None);

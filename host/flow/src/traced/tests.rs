@@ -5,7 +5,7 @@ use tidegate_record::{BatchBuilder, Change, NewRecord, Patch, PatchBuilder};
 use tidegate_telemetry::trace::{Sampler, Span, SpanKind, SpanQueue};
 
 use super::*;
-use crate::topology::Source;
+use crate::topology::{Positions, Source};
 
 const CAME: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -43,7 +43,8 @@ fn traces(part: f64) -> (Traces, SpanQueue) {
 
 fn of_pipeline(part: f64, pipeline: &str, apart: &str) -> (Traces, SpanQueue) {
     let (tracer, queue) = Tracer::new(Sampler::new(part), 1000);
-    (Traces::new(topology(apart), tracer, pipeline), queue)
+    let run = ReadingRun::begins();
+    (Traces::new(topology(apart), tracer, pipeline, run), queue)
 }
 
 type Headers<'h> = &'h [(&'h str, Option<&'h [u8]>)];
@@ -294,7 +295,7 @@ fn a_header_that_is_wrong_is_none() {
 
 #[test]
 fn without_a_tracer_nothing_is_traced() {
-    let traces = Traces::new(topology("here"), Tracer::default(), "tests");
+    let traces = Traces::new(topology("here"), Tracer::default(), "tests", None);
     let (other, _queue) = self::traces(1.0);
     let headers: Headers<'_> = &[("traceparent", Some(CAME.as_bytes()))];
     for records in [
@@ -449,7 +450,7 @@ fn a_cut_is_linked_to_a_bounded_number_of_what_it_ends() {
 
 #[test]
 fn no_operator_names_a_trace_to_the_audit_where_nothing_is_traced() {
-    let traces = Traces::new(topology("here"), Tracer::default(), "tests");
+    let traces = Traces::new(topology("here"), Tracer::default(), "tests", None);
     let came: Headers<'_> = &[("traceparent", Some(CAME.as_bytes()))];
     let forged = CAME.replace("4bf92f35", "bad00bad");
     let forges = [Change::Set {

@@ -44,8 +44,11 @@ pub(crate) struct Known<'a> {
 }
 
 /// How a task begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Begin {
+    /// What its partition is, for its cuts, its letters and its traces: an input that was once known with its id keeps
+    /// this text, whether its source knows the id now or not.
+    pub(crate) identity: String,
     /// Where reading goes on; none where nothing is known.
     pub(crate) position: Option<u64>,
     /// What of the entries that its store has waits on; the others are to be taken away with the next cut.
@@ -77,14 +80,34 @@ enum Beside {
 
 /// Decides how a task begins. The error says why it cannot, and what to do.
 pub(crate) fn begin(known: &Known<'_>) -> Result<Begin, String> {
-    match known.kept {
+    let begin = match known.kept {
         Some(kept) => of_group(known, kept),
         None => match (&known.keeper.store, known.changelog) {
             (Store::Log, _) => of_log(known),
             (Store::Changelog(topic), Some(changelog)) => of_changelog(known, topic, changelog),
             (Store::Changelog(topic), None) => Err(format!("{topic} was not read")),
         },
+    }?;
+    let identity = with_known_id(known).unwrap_or_else(|| known.identity.to_owned());
+    Ok(Begin { identity, ..begin })
+}
+
+/// The input with the id that it had at the last cut, where its source does not know one now.
+fn with_known_id(known: &Known<'_>) -> Option<String> {
+    if known.identity.contains(ID) {
+        return None;
     }
+    let metadata = known.kept.and_then(|kept| kept.metadata.as_deref());
+    let mark = metadata.map(|text| Mark::read(text).ok().flatten());
+    let of_log = known.log.map(|log| log.image.identity.clone());
+    let of_mark = match mark {
+        // Somebody has set the position, perhaps since the topic is another one.
+        Some(None) => return None,
+        Some(Some(mark)) => Some(mark.identity),
+        None => None,
+    };
+    let mut inputs = of_mark.into_iter().chain(of_log);
+    inputs.find(|was| was.contains(ID) && is_same(was, known.identity))
 }
 
 /// The name of the source in a mark, where that is another one and the log is to be asked after it.
@@ -102,6 +125,7 @@ impl Begin {
             Keeps::Nothing | Keeps::Before(_) => counts.without_in_flight(),
         };
         Begin {
+            identity: String::new(),
             position,
             keeps,
             counts,
@@ -454,7 +478,7 @@ pub(crate) fn moved(
         Keeps::Nothing | Keeps::Before(_) => MoveState::Begun,
     };
     let cut = TaskCut {
-        identity: assignment.identity.clone(),
+        identity: begin.identity.clone(),
         position: begin.position,
         unfinished: begin.position,
         counters: begin.counts.to_log(),

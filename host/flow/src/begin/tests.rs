@@ -388,6 +388,65 @@ fn a_topic_made_anew_and_marks_of_other_versions_are_refused_by_name() {
     }
 }
 
+#[test]
+fn an_input_that_was_known_with_its_id_keeps_it_where_the_brokers_do_not_tell_it() {
+    const WITHOUT: &str = "kafka topic tickets";
+    let goes_on_as = |case: Case<'_>| case.begin().unwrap().identity;
+    let (with, without) = (image(TOPIC, 90, &[50]), image(WITHOUT, 90, &[50]));
+    let plain = Mark {
+        identity: WITHOUT.into(),
+        ..mark(&log_of(HERE), 1)
+    };
+    for (now, log, mark, expected) in [
+        (WITHOUT, Some(&with), None, TOPIC),
+        (WITHOUT, Some(&with), Some(&plain), TOPIC),
+        (WITHOUT, None, Some(&mark(&log_of(HERE), 0)), TOPIC),
+        (WITHOUT, Some(&without), Some(&plain), WITHOUT),
+        (WITHOUT, None, None, WITHOUT),
+        // It is known now.
+        (TOPIC, Some(&without), Some(&plain), TOPIC),
+    ] {
+        let kept = match mark {
+            Some(mark) => beside(50, mark),
+            None => kept(50, None),
+        };
+        let case = Case {
+            kept: Some(kept),
+            log,
+            identity: now,
+            ..Case::default()
+        };
+        assert_eq!(goes_on_as(case), expected, "{now} {log:?} {mark:?}");
+    }
+    // Where cuts are transactions it is beside the position.
+    let changelog = changelog("log");
+    let case = Case {
+        kept: Some(beside(90, &mark(&changelog, 1))),
+        changelog: Some(&without),
+        keeper: changelog,
+        identity: WITHOUT,
+        ..Case::default()
+    };
+    assert_eq!(goes_on_as(case), TOPIC);
+    // Whoever sets the position may have made the topic anew.
+    let case = Case {
+        kept: Some(kept(0, Some("set by a tool".into()))),
+        log: Some(&with),
+        identity: WITHOUT,
+        ..Case::default()
+    };
+    assert_eq!(goes_on_as(case), WITHOUT);
+    // Another topic is another input.
+    let done = image("kafka topic others (id one)", 90, &[]);
+    let case = Case {
+        kept: Some(kept(0, None)),
+        log: Some(&done),
+        identity: WITHOUT,
+        ..Case::default()
+    };
+    assert_eq!(goes_on_as(case), WITHOUT);
+}
+
 fn of_file(keeper: &Keeper, position: u64, waits: u64) -> Mark {
     Mark {
         identity: FILE.into(),

@@ -123,15 +123,13 @@ impl Task {
         // Where partitions are there from the beginning. A group may give a worker a hundred at any time, and they start
         // their operators one by one, each with its first records.
         let at_once = topology.sources[usize::from(partition.source)].fixed;
-        let Begin {
-            position, counts, ..
-        } = *begin;
+        let (position, counts) = (begin.position, begin.counts);
         Task {
             partition,
             callers: Callers::new(),
-            identity: String::new(),
+            identity: begin.identity.clone(),
             stale: BTreeSet::new(),
-            begin: Some(*begin),
+            begin: Some(begin.clone()),
             operators: topology.stages.iter().map(|_| None).collect(),
             waiting: waiting_of(&topology),
             unavailable: vec![false; topology.stages.len()],
@@ -160,9 +158,9 @@ impl Task {
         }
     }
 
-    /// What its partition is, and the entries of its store that it does not begin with: the next cut takes them away.
-    pub(crate) fn came_from(&mut self, identity: String, stale: BTreeSet<EntryKey>) {
-        (self.identity, self.stale) = (identity, stale);
+    /// Its store has these entries, and it does not begin with them: the next cut takes them away.
+    pub(crate) fn takes_away(&mut self, stale: BTreeSet<EntryKey>) {
+        self.stale = stale;
     }
 
     /// A number that none before had in this task.

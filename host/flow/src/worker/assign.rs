@@ -145,11 +145,10 @@ impl Worker {
             self.shown += waited.remove(&assignment.task).unwrap_or_default();
             drop(waited);
             let mut task = Task::new(partition, topology.clone(), &begin, self.starts.clone());
-            let identity = assignment.identity;
             self.output
                 .inputs
-                .reads(partition, &topology.sources[source], &identity);
-            task.came_from(identity, stale);
+                .reads(partition, &topology.sources[source], &begin.identity);
+            task.takes_away(stale);
             task.ended = ended;
             self.tasks.insert(task);
             self.restore(partition, restored)?;

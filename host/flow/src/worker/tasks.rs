@@ -326,6 +326,7 @@ mod tests {
         let mut tasks = Tasks::new(meters.clone());
         for number in 0..TASKS {
             let begin = Begin {
+                identity: String::new(),
                 position: None,
                 keeps: Keeps::All,
                 counts: Counts::default(),

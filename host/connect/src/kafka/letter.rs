@@ -114,6 +114,11 @@ impl Letter {
         self.private_sealed.as_deref().filter(|_| self.step == 0)
     }
 
+    /// Which input its source read, while it can be sent again.
+    fn input(&self) -> Option<&str> {
+        self.input.as_deref().filter(|_| self.step == 0)
+    }
+
     fn header_bytes(&self) -> Option<usize> {
         let size = |(name, value): &(String, Option<Vec<u8>>)| {
             name.len() + value.as_ref().map_or(0, Vec::len)
@@ -129,8 +134,9 @@ impl Letter {
             self.value.as_ref().map_or(0, Vec::len),
             self.reason.len(),
             self.backtrace.as_ref().map_or(0, String::len),
-            // They are left out at the first step.
+            // These are left out at the first step.
             self.header_bytes().filter(|_| self.step == 0).unwrap_or(0),
+            self.input().map_or(0, str::len),
             self.sealed().map_or(0, <[u8]>::len),
         ];
         let longest = longest.into_iter().max().unwrap_or(0);
@@ -179,7 +185,7 @@ impl Letter {
                 pipeline: &self.pipeline,
                 id: self.id,
                 source: &self.source,
-                input: self.input.as_deref().filter(|_| self.step == 0),
+                input: self.input(),
                 stage: &self.stage,
                 reason,
                 component: self.component.as_deref(),
@@ -227,4 +233,28 @@ fn cut_bytes(bytes: &[u8], most: usize) -> &[u8] {
 
 fn cut_text(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_of_a_long_path_alone_can_be_cut_and_then_no_further() {
+        let path = format!("/{}", "long/".repeat(800));
+        let of = DeadLetter {
+            source: "in",
+            stage: "out",
+            reason: "why",
+            input: Some(&path),
+            value: Some(b"1"),
+            length: 1,
+            ..DeadLetter::default()
+        };
+        let mut letter = Letter::of(&of, "tests", 1000);
+        assert!(letter.write().value.len() > path.len());
+        assert!(letter.shorten(), "its input can be left out");
+        assert!(letter.write().value.len() < 1000);
+        assert!(!letter.shorten());
+    }
 }

@@ -77,8 +77,15 @@ impl Again {
         pipeline: &Pipeline,
         state: &Arc<StateDirectory>,
     ) -> Result<Vec<Again>, Failure> {
-        let marks = Marks::open(state)?;
-        Again::each(pipeline, |name| marks.log(name, state))
+        // A topic has the marks of its letters itself.
+        let marks = match in_log(pipeline).next() {
+            Some(_) => Some(Marks::open(state)?),
+            None => None,
+        };
+        Again::each(pipeline, |name| {
+            let marks = marks.as_ref().context("cuts are not in the commit log")?;
+            marks.log(name, state)
+        })
     }
 
     /// The same, to be looked at alone: nothing is made or locked, and another process may be using the state directory.
@@ -174,6 +181,9 @@ impl Marks {
                 "letters of which the mark is lost can be sent once more: {lost}"
             );
         }
+        if let Some(torn) = &opened.torn {
+            tracing::warn!(path = %place.display(), "marks of letters that are sent again: {torn}");
+        }
         Ok(Marks {
             keys: Arc::new(opened.keys),
             place,
@@ -192,6 +202,14 @@ impl Marks {
             (self.keys.clone(), letter_sent),
             &|done| work.done(done),
         )?;
+        if log.has_lost_keys() {
+            tracing::warn!(
+                path = %self.place.display(),
+                source = name,
+                "letters of which the mark is lost can be sent once more: the log has let go of letters that were read, and \
+                 no mark is there"
+            );
+        }
         if let Some(torn) = log.torn() {
             tracing::warn!(source = name, "letters that are sent again: {torn}");
         }

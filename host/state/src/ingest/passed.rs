@@ -57,6 +57,8 @@ pub struct PassedKeys {
     place: String,
     known: Mutex<Known>,
     freed: Condvar,
+    /// Whether there was none when they were read.
+    began_empty: bool,
     /// None where it is only read.
     log: Mutex<Option<FileKeyedLog>>,
 }
@@ -75,6 +77,9 @@ pub struct OpenedKeys {
     pub keys: PassedKeys,
     /// What was lost of them, for a person.
     pub lost: Option<String>,
+    /// What was cut away at the end of their file, for a person: a write that did not come to its end. No log has let go of
+    /// a batch of these keys, and so nothing is lost.
+    pub torn: Option<String>,
 }
 
 /// Whether a key has a batch.
@@ -110,10 +115,12 @@ impl PassedKeys {
     /// be read of it counts. Whoever opens it has the directory to itself.
     pub fn open(layer: Arc<dyn FileLayer>, path: &Path) -> Result<OpenedKeys, KeyedLogError> {
         let opened = FileKeyedLog::open(layer, path, Arc::new(InPlain), 0)?;
-        Ok(OpenedKeys {
-            keys: PassedKeys::with(path, Some(opened.log), opened.values),
-            lost: opened.lost,
-        })
+        let (torn, lost) = match opened.torn {
+            true => (opened.lost, None),
+            false => (None, opened.lost),
+        };
+        let keys = PassedKeys::with(path, Some(opened.log), opened.values);
+        Ok(OpenedKeys { keys, lost, torn })
     }
 
     /// What the file has now, to be read alone: nothing is made or changed, and another process may write it.
@@ -125,10 +132,12 @@ impl PassedKeys {
     fn with(path: &Path, log: Option<FileKeyedLog>, values: Vec<KeyedValue>) -> PassedKeys {
         let values = values.into_iter();
         let by_key = values.filter_map(|one| Some((one.key, Passed::read(&one.value)?)));
+        let by_key: HashMap<_, _> = by_key.collect();
         PassedKeys {
+            began_empty: by_key.is_empty(),
             place: path.display().to_string(),
             known: Mutex::new(Known {
-                by_key: by_key.collect(),
+                by_key,
                 under_way: HashSet::new(),
             }),
             freed: Condvar::new(),
@@ -138,6 +147,11 @@ impl PassedKeys {
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there was none when they were read.
+    pub(super) fn began_empty(&self) -> bool {
+        self.began_empty
     }
 
     /// The batch of a key, if it has one.

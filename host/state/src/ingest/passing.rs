@@ -25,6 +25,8 @@ pub struct PassingLog {
     time_of: TimeOf,
     /// Keys of batches before this offset are durable.
     kept_to: Mutex<u64>,
+    /// It has let go of batches, and nothing is left of their keys.
+    has_lost_keys: bool,
 }
 
 impl fmt::Debug for PassingLog {
@@ -45,7 +47,9 @@ impl PassingLog {
     ) -> Result<PassingLog, IngestError> {
         let limits = forgetful(limits);
         let log = FileIngestLog::open_told(layer, directory, limits, told)?;
-        PassingLog::over(log, keys, time_of)
+        let passing = PassingLog::over(log, keys, time_of);
+        passing.learn(|first, count| passing.found(first, count))?;
+        Ok(passing)
     }
 
     /// What the log in this directory has now, to be read alone, see [`FileIngestLog::read_only`]. `keys` are asked for
@@ -58,31 +62,41 @@ impl PassingLog {
         time_of: TimeOf,
     ) -> Result<Option<PassingLog>, E> {
         let log = FileIngestLog::read_only(layer, directory, forgetful(limits))?;
-        let log = log.map(|log| Ok(PassingLog::over(log, keys()?, time_of)?));
-        log.transpose()
+        let Some(log) = log else {
+            return Ok(None);
+        };
+        let passing = PassingLog::over(log, keys()?, time_of);
+        // Whoever writes it may let go of it just now.
+        passing.learn(|first, count| Ok(passing.found_or_gone(first, count)))?;
+        Ok(Some(passing))
     }
 
-    fn over(
-        log: FileIngestLog,
-        keys: Arc<PassedKeys>,
-        time_of: TimeOf,
-    ) -> Result<PassingLog, IngestError> {
+    fn over(log: FileIngestLog, keys: Arc<PassedKeys>, time_of: TimeOf) -> PassingLog {
         let held = log.offsets();
-        let passing = PassingLog {
+        PassingLog {
+            has_lost_keys: held.start > 0 && keys.began_empty(),
             log,
             keys,
             time_of,
             kept_to: Mutex::new(held.end),
-        };
+        }
+    }
+
+    /// Takes the keys of the batches that the log has, which are found so.
+    fn learn(
+        &self,
+        found: impl Fn(u64, u32) -> Result<Passed, IngestError>,
+    ) -> Result<(), IngestError> {
+        let held = self.log.offsets();
         let mut kept_to = held.end;
-        for (key, first, count) in passing.log.keys(held) {
-            if passing.keys.get(&key).is_none() {
+        for (key, first, count) in self.log.keys(held) {
+            if self.keys.get(&key).is_none() {
                 kept_to = kept_to.min(first);
-                passing.keys.learn(key, passing.found(first, count)?);
+                self.keys.learn(key, found(first, count)?);
             }
         }
-        *passing.kept_to() = kept_to;
-        Ok(passing)
+        *self.kept_to() = kept_to;
+        Ok(())
     }
 
     fn kept_to(&self) -> std::sync::MutexGuard<'_, u64> {
@@ -95,6 +109,21 @@ impl PassingLog {
         let record = records.first().map(|logged| &logged.record);
         let at = record.and_then(self.time_of).unwrap_or_default();
         Ok(Passed { first, count, at })
+    }
+
+    /// The same. Its time is not known where it cannot be read: that it is there, or was, is.
+    fn found_or_gone(&self, first: u64, count: u32) -> Passed {
+        let gone = Passed {
+            first,
+            count,
+            at: 0,
+        };
+        self.found(first, count).unwrap_or(gone)
+    }
+
+    /// Whether it has let go of batches of which no key is left: the file of keys was taken away.
+    pub fn has_lost_keys(&self) -> bool {
+        self.has_lost_keys
     }
 
     /// The keys of what passed through it, and through others.
@@ -111,13 +140,7 @@ impl PassingLog {
     pub fn passed(&self, key: &[u8; 32]) -> Option<Passed> {
         self.keys.get(key).or_else(|| {
             let kept = self.log.kept(key)?;
-            // Its time is not known where it cannot be read: that it is there is.
-            let found = self.found(kept.first, kept.count);
-            Some(found.unwrap_or(Passed {
-                first: kept.first,
-                count: kept.count,
-                at: 0,
-            }))
+            Some(self.found_or_gone(kept.first, kept.count))
         })
     }
 }

@@ -75,6 +75,8 @@ pub struct OpenedKeyedLog {
     pub values: Vec<KeyedValue>,
     /// What was lost of it, for a person.
     pub lost: Option<String>,
+    /// Whether that is no more than the end of a write that was cut short, of which nobody was told that it is kept.
+    pub torn: bool,
 }
 
 impl fmt::Debug for FileKeyedLog {
@@ -116,12 +118,13 @@ impl FileKeyedLog {
         };
         let bytes = log.layer.read(path);
         let bytes = bytes.map_err(|error| read_error(error.to_string()))?;
-        let (mut lost, mut values) = (None, Vec::new());
+        let (mut lost, mut values, mut torn) = (None, Vec::new(), false);
         if let Some(bytes) = &bytes {
             let Read {
                 counts,
                 mut wrong,
                 mut damaged,
+                torn: cut_short,
             } = read(bytes, &own);
             let mut sealed_otherwise = 0;
             for (key, (until, sealed)) in counts {
@@ -141,6 +144,7 @@ impl FileKeyedLog {
                     None => values,
                 });
             }
+            torn = cut_short && !damaged;
             lost = wrong;
             if let Some(lost) = lost.as_mut().filter(|_| damaged) {
                 *lost = format!("{lost}; {}", log.put_aside(bytes));
@@ -154,7 +158,12 @@ impl FileKeyedLog {
             live.put(value.key, size, value.until);
         }
         log.replace(fresh, live)?;
-        Ok(OpenedKeyedLog { log, values, lost })
+        Ok(OpenedKeyedLog {
+            log,
+            values,
+            lost,
+            torn,
+        })
     }
 
     /// What the log at this path has now, in the order of its keys, as far as it can be read: nothing is made or changed,

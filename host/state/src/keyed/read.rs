@@ -14,6 +14,8 @@ pub(super) struct Read<'a> {
     pub(super) wrong: Option<String>,
     /// Whether that is more than a write that was cut short, or another key.
     pub(super) damaged: bool,
+    /// Whether it is the end of a write that was cut short and nothing else.
+    pub(super) torn: bool,
 }
 
 /// Reads a file of this state's key, or of one that its header does not tell any more.
@@ -22,6 +24,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], own: &[u8; 32]) -> Read<'a> {
         counts: Counts::new(),
         wrong: Some(why.to_owned()),
         damaged,
+        torn: false,
     };
     if bytes.is_empty() {
         return nothing("it is empty", false);
@@ -60,10 +63,12 @@ pub(super) fn read<'a>(bytes: &'a [u8], own: &[u8; 32]) -> Read<'a> {
         )),
     };
     let damaged = header.is_some() || within;
+    let torn = passed > 0 && !damaged;
     let wrong: Vec<String> = header.into_iter().chain(behind).collect();
     Read {
         counts,
         wrong: (!wrong.is_empty()).then(|| wrong.join(", ")),
         damaged,
+        torn,
     }
 }

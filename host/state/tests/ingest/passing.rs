@@ -175,6 +175,86 @@ fn keys_that_are_damaged_are_no_reason_not_to_start_and_those_in_the_log_are_kno
 }
 
 #[test]
+fn a_write_of_keys_that_was_cut_short_has_lost_nothing() {
+    let disk = MemoryDisk::new();
+    let log = open(&disk);
+    for number in 0..4 {
+        log.append(&batch(number)).unwrap();
+    }
+    log.done(8).unwrap();
+    drop(log);
+    let opened = keys(&disk).unwrap();
+    assert_eq!((opened.lost, opened.torn), (None, None));
+    drop(opened.keys);
+    // The begin of another entry.
+    let mut bytes = disk.bytes(Path::new(KEYS));
+    bytes.extend_from_within(52..62);
+    use tidegate_contract::FileLayer as _;
+    drop(disk.replace(Path::new(KEYS), &bytes).unwrap());
+    let opened = keys(&disk).unwrap();
+    assert_eq!(opened.lost, None);
+    let torn = opened.torn.unwrap();
+    assert!(torn.contains("10 bytes"), "{torn}");
+    let log = over(&disk, opened.keys).unwrap();
+    assert!((0..4).all(|number| log.passed(&key(number)).is_some()));
+    // A file without anything is another matter.
+    drop(log);
+    drop(disk.replace(Path::new(KEYS), &[]).unwrap());
+    let opened = keys(&disk).unwrap();
+    assert!(opened.lost.is_some() && opened.torn.is_none());
+}
+
+#[test]
+fn a_log_that_has_let_go_of_batches_and_finds_no_key_says_that_they_are_lost() {
+    let disk = MemoryDisk::new();
+    let elsewhere = || {
+        let path = Path::new("/state/ingest/elsewhere");
+        PassedKeys::open(Arc::new(disk.clone()), path).unwrap().keys
+    };
+    let log = open(&disk);
+    log.append(&batch(0)).unwrap();
+    drop(log);
+    let nothing_gone = over(&disk, elsewhere()).unwrap();
+    assert!(!nothing_gone.has_lost_keys());
+    drop(nothing_gone);
+    let log = open(&disk);
+    log.done(2).unwrap();
+    log.append(&batch(1)).unwrap();
+    assert!(!log.has_lost_keys());
+    drop(log);
+    assert!(!open(&disk).has_lost_keys());
+    let lost = over(&disk, elsewhere()).unwrap();
+    assert!(lost.has_lost_keys());
+    assert_eq!(lost.passed(&key(0)), None);
+}
+
+#[test]
+fn whoever_looks_while_batches_are_let_go_of_knows_their_keys_all_the_same() {
+    let disk = MemoryDisk::new();
+    let log = open(&disk);
+    for number in 0..120 {
+        log.append(&batch(number)).unwrap();
+    }
+    let keys_as_they_were = || {
+        let keys = PassedKeys::read_only(&disk, Path::new(KEYS)).unwrap();
+        // Between the look at the log and that at its batches.
+        log.done(240)?;
+        Ok::<_, IngestError>(Arc::new(keys))
+    };
+    let layer = Arc::new(disk.clone());
+    let directory = Path::new(DIRECTORY);
+    let looked = PassingLog::read_only(layer, directory, large(), keys_as_they_were, time_of);
+    let looked = looked.unwrap().unwrap();
+    assert!(log.offsets().start > 0, "nothing was let go of");
+    for number in 0..120 {
+        let passed = looked.passed(&key(number)).unwrap();
+        assert_eq!((passed.first, passed.count), (number * 2, 2));
+    }
+    assert_eq!(looked.passed(&key(0)).unwrap().at, 0);
+    assert_eq!(looked.passed(&key(119)), Some(of(119)));
+}
+
+#[test]
 fn the_same_key_at_once_from_many_has_one_batch_while_all_of_it_is_let_go_of() {
     let disk = MemoryDisk::new();
     let log = open(&disk);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::host::RunningHost;
 
@@ -18,9 +18,17 @@ pub(crate) struct Totals {
     /// Of each source, in the order of the file.
     rejected: Vec<(String, u64)>,
     /// Of each model, here and elsewhere.
-    failed: Vec<(String, u64)>,
+    models: Vec<ModelTotals>,
     /// Of each stage, in the order of the file.
     stages: Vec<StageTotals>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ModelTotals {
+    name: String,
+    /// When it was loaded, from which its totals count; none of another server's.
+    since: Option<SystemTime>,
+    failed: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -92,6 +100,15 @@ fn grown(before: &Totals, now: &Totals, since: Duration) -> Grown {
         });
         of.filter(|(_, more)| *more > 0).collect()
     };
+    let failed = now.models.iter().map(|model| {
+        // One that was loaded since had not failed yet.
+        let is = |other: &&ModelTotals| (&other.name, other.since) == (&model.name, model.since);
+        let before = before.models.iter().find(is);
+        let more = model
+            .failed
+            .saturating_sub(before.map_or(0, |before| before.failed));
+        (model.name.clone(), more)
+    });
     let none = StageTotals::default();
     let stages = now.stages.iter().enumerate().map(|(at, stage)| {
         let before = before.stages.get(at).unwrap_or(&none);
@@ -117,7 +134,7 @@ fn grown(before: &Totals, now: &Totals, since: Duration) -> Grown {
         since,
         aborted: now.aborted.saturating_sub(before.aborted),
         rejected: named(&now.rejected, &before.rejected),
-        failed: named(&now.failed, &before.failed),
+        failed: failed.filter(|(_, more)| *more > 0).collect(),
         stages: stages.filter(grows).collect(),
     }
 }
@@ -135,9 +152,22 @@ impl RunningHost {
 
     fn totals(&self) -> Totals {
         let sources = self.meters.sources().iter();
-        let remote = self.remote.iter().map(|model| model.stats());
-        let hosted = self.models.iter().map(|model| model.report());
-        let hosted = hosted.map(|model| (model.name, model.failed));
+        let remote = self.remote.iter().map(|model| {
+            let stats = model.stats();
+            ModelTotals {
+                name: stats.name,
+                since: None,
+                failed: stats.failed + stats.expired,
+            }
+        });
+        let hosted = self.models.iter().map(|model| {
+            let (since, failed) = model.failed();
+            ModelTotals {
+                name: model.model().name.clone(),
+                since,
+                failed,
+            }
+        });
         let stages = self.meters.stages().iter().enumerate();
         let revisions = |stage: usize| {
             let hosted = self.slots.iter().find(|hosted| hosted.stage == stage);
@@ -154,9 +184,7 @@ impl RunningHost {
             rejected: sources
                 .map(|source| (source.name.clone(), source.rejected.get()))
                 .collect(),
-            failed: hosted
-                .chain(remote.map(|stats| (stats.name, stats.failed + stats.expired)))
-                .collect(),
+            models: hosted.chain(remote).collect(),
             stages: stages
                 .map(|(at, stage)| StageTotals {
                     name: stage.name.clone(),
@@ -180,7 +208,11 @@ mod tests {
         Totals {
             aborted: 1,
             rejected: vec![("in".into(), dead)],
-            failed: vec![("support".into(), 7)],
+            models: vec![ModelTotals {
+                name: "support".into(),
+                since: None,
+                failed: 7,
+            }],
             stages: vec![StageTotals {
                 name: "guest".into(),
                 dead,
@@ -212,6 +244,21 @@ mod tests {
         let later = lately.grown(second(13), &totals(4, &[]));
         assert!(later.stages.is_empty(), "{later:?}");
         assert!(lately.0.lock().unwrap().len() <= 12);
+    }
+
+    #[test]
+    fn a_model_that_was_loaded_anew_has_failed_as_often_as_it_has_since() {
+        let loaded = |at, failed| {
+            let mut totals = totals(0, &[]);
+            totals.models[0].since = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(at));
+            totals.models[0].failed = failed;
+            totals
+        };
+        let lately = |before: &Totals, now: &Totals| grown(before, now, LATELY).failed;
+        let (before, again) = (loaded(1, 500), loaded(2, 30));
+        assert_eq!(lately(&before, &again), [("support".to_owned(), 30)]);
+        assert_eq!(lately(&again, &loaded(2, 31)), [("support".to_owned(), 1)]);
+        assert_eq!(lately(&before, &before), []);
     }
 
     #[test]

@@ -66,8 +66,9 @@ export function takeToken() {
 
 export function signIn(token) {
   sessionStorage.setItem(TOKEN, token);
-  // What was known stays until somebody else is let in; rates of it are none of what comes.
-  Object.assign(store, { refused: '', lostWhy: '', samples: [] });
+  // What was known stays, with its time, until something comes; rates of it are none of what comes.
+  const lostWhy = store.status ? 'The host has not answered yet.' : '';
+  Object.assign(store, { refused: '', lostWhy, nextTry: 0, samples: [] });
   follow();
 }
 
@@ -88,6 +89,9 @@ function refuse(why) {
   Object.assign(store, { link: 'refused', refused: why, lostAt: store.lostAt || Date.now() });
   changed();
 }
+
+/** Whether this token is still the one to ask with: who has signed in anew is not let out by what is said of the one before. */
+const isOwn = (token) => (sessionStorage.getItem(TOKEN) || '') === token;
 
 const OTHER_TOKEN = BEHIND_KEYS ? 'The gateway does not know this key.'
   : 'The host does not know this token. It has a new one after each start: ask for the link again with tidegate page.';
@@ -131,7 +135,7 @@ async function asked(path, options) {
   }
   if (answer.ok) return answer;
   if (answer.status === 401) {
-    refuse(OTHER_TOKEN);
+    if (isOwn(token)) refuse(OTHER_TOKEN);
     throw new Error(OTHER_TOKEN);
   }
   let words = '';
@@ -141,7 +145,7 @@ async function asked(path, options) {
   } catch {
     // It is not one of the host's own answers.
   }
-  if (answer.status === 403) {
+  if (answer.status === 403 && isOwn(token)) {
     refuse(words);
   }
   throw new Error(words || `The host answered ${answer.status}.`);

@@ -13,10 +13,14 @@ pub const MAX_TRIED_HEAD: usize = 64 << 10;
 pub const MAX_TRIED_HEADERS: usize = 64;
 /// Longest that a trial of a record may take, seconds.
 pub const MAX_TRIED_SECONDS: u32 = 60;
+/// How long a trial of a record may take, seconds, the least and the most.
+pub(crate) const TRIED_SECONDS: (u32, u32) = (1, MAX_TRIED_SECONDS);
 /// Longest prompt or system message of a question, bytes.
 pub const MAX_PROMPT: usize = 64 << 10;
 /// Most tokens of an answer.
 pub const MAX_ANSWER: u32 = 2048;
+/// How many tokens an answer may be given, the least and the most.
+pub(crate) const ANSWER_TOKENS: (u32, u32) = (1, MAX_ANSWER);
 /// Most that a temperature can be.
 pub(crate) const MAX_TEMPERATURE: f64 = 2.0;
 
@@ -59,9 +63,9 @@ impl ModelQuestion {
                 return Some(format!("{name} has {bytes} bytes, more than {MAX_PROMPT}"));
             }
         }
-        if !(1..=MAX_ANSWER).contains(&self.max_tokens) {
-            let tokens = self.max_tokens;
-            return Some(format!("max_tokens {tokens} is not from 1 to {MAX_ANSWER}"));
+        let tokens = outside("max_tokens", self.max_tokens, ANSWER_TOKENS);
+        if tokens.is_some() {
+            return tokens;
         }
         if !(0.0..=MAX_TEMPERATURE).contains(&self.temperature) {
             let heat = self.temperature;
@@ -153,12 +157,14 @@ impl TryRecord {
                 let many = number > MAX_TRIED_HEADERS;
                 many.then(|| format!("{number} headers are more than {MAX_TRIED_HEADERS}"))
             })
-            .or_else(|| {
-                let seconds = self.seconds?;
-                (!(1..=MAX_TRIED_SECONDS).contains(&seconds))
-                    .then(|| format!("seconds {seconds} is not from 1 to {MAX_TRIED_SECONDS}"))
-            })
+            .or_else(|| outside("seconds", self.seconds?, TRIED_SECONDS))
     }
+}
+
+/// What is wrong with a number of this name that has these limits.
+fn outside(name: &str, number: u32, (least, most): (u32, u32)) -> Option<String> {
+    (!(least..=most).contains(&number))
+        .then(|| format!("{name} {number} is not from {least} to {most}"))
 }
 
 /// What came of it.

@@ -13,7 +13,7 @@ use tidegate_record::{OutcomesView, Sample};
 use tidegate_telemetry::{is_plain, plain};
 
 use crate::limits::NAME_BYTES;
-use crate::names::{Claim, Names};
+use crate::names::{Names, Naming};
 use crate::shared::{COUNTER_NAME, COUNTERS, is_counter, lock};
 
 /// Metrics an operator may have.
@@ -264,8 +264,8 @@ fn check_sample(index: usize, sample: &Sample<'_>, metrics: &[Metric]) -> Result
 #[derive(Debug)]
 pub(crate) struct Metrics {
     declared: Vec<Metric>,
-    /// One for each of them; none of those whose name is another operator's.
-    claims: Vec<Option<Claim>>,
+    /// One for each of them.
+    namings: Vec<Arc<Naming>>,
     names: Arc<Names>,
     series: Mutex<Series>,
     refused: AtomicU64,
@@ -278,7 +278,7 @@ struct Series {
     /// Metrics that were counted without being declared, after the declared ones.
     named: Vec<Metric>,
     /// One for each of those.
-    claims: Vec<Claim>,
+    namings: Vec<Arc<Naming>>,
     places: Vec<BTreeMap<Vec<String>, usize>>,
     /// What was measured, at the places that the combinations have.
     values: Vec<Value>,
@@ -311,11 +311,11 @@ impl Series {
 }
 
 impl Metrics {
-    /// Of a revision that declares these, beside all that have these names.
+    /// Of a revision that declares these, beside all that have these names. It has them once its slot lets it stand.
     pub(crate) fn new(declared: Vec<Metric>, names: &Arc<Names>) -> Metrics {
         let places = declared.iter().map(|_| BTreeMap::new()).collect();
         Metrics {
-            claims: declared.iter().map(|metric| names.claim(metric)).collect(),
+            namings: declared.iter().map(naming).collect(),
             names: Arc::clone(names),
             declared,
             series: Mutex::new(Series {
@@ -336,35 +336,35 @@ impl Metrics {
         &self.declared
     }
 
-    /// Those of the declared ones whose name another operator has for something else: what is measured for them is left
-    /// out, and counted.
-    pub(crate) fn left_out(&self) -> impl Iterator<Item = &Metric> {
-        let metrics = self.declared.iter().zip(&self.claims);
-        metrics.filter_map(|(metric, claim)| claim.is_none().then_some(metric))
+    /// How all of them stand with the names that they are shown by, those included that were counted without being
+    /// declared.
+    pub(crate) fn namings(&self) -> Vec<Arc<Naming>> {
+        let series = lock(&self.series);
+        self.namings
+            .iter()
+            .chain(&series.namings)
+            .cloned()
+            .collect()
     }
 
     /// Adds what an answered call of the contract 0.1.0 has counted. New names past the bound are left out, and those that
-    /// would be shown as another is; that is counted.
+    /// would be shown as another is, or as another slot's; that is counted.
     pub(crate) fn count(&self, pending: BTreeMap<String, u64>) {
+        let is_new = {
+            let series = lock(&self.series);
+            let is_known = |name: &String| series.named.iter().any(|known| known.name == *name);
+            !pending.keys().all(is_known)
+        };
+        if is_new && self.take_in(pending.keys()) {
+            // The series are locked one after the other for this, these too.
+            self.names.settle();
+        }
         let mut series = lock(&self.series);
         for (name, amount) in pending {
-            let at = match series.named.iter().position(|metric| metric.name == name) {
-                Some(at) => at,
-                None => {
-                    let metric = Metric::counter(name);
-                    let mut known = self.declared.iter().chain(&series.named);
-                    let is_full = series.named.len() >= COUNTERS;
-                    let fits = !is_full && metric.taken(&mut known).is_none();
-                    let claim = fits.then(|| self.names.claim(&metric)).flatten();
-                    let Some(claim) = claim else {
-                        self.refused.fetch_add(1, Ordering::Relaxed);
-                        continue;
-                    };
-                    series.named.push(metric);
-                    series.claims.push(claim);
-                    series.places.push(BTreeMap::new());
-                    series.named.len() - 1
-                }
+            let known = series.named.iter().position(|metric| metric.name == name);
+            let Some(at) = known.filter(|at| series.namings[*at].has_name()) else {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                continue;
             };
             let at = self.declared.len() + at;
             let next = series.values.len();
@@ -378,12 +378,31 @@ impl Metrics {
         }
     }
 
-    /// Every metric that has its name, with what was measured, by the values of its labels.
+    /// Makes metrics of names that were counted without being declared, as far as there may be so many and they would be
+    /// shown as no other is. Returns whether it has made one.
+    fn take_in<'a>(&self, names: impl Iterator<Item = &'a String>) -> bool {
+        let mut series = lock(&self.series);
+        let before = series.named.len();
+        for name in names {
+            if series.named.len() >= COUNTERS {
+                break;
+            }
+            let metric = Metric::counter(name.clone());
+            let mut known = self.declared.iter().chain(&series.named);
+            if metric.taken(&mut known).is_none() {
+                series.namings.push(naming(&metric));
+                series.named.push(metric);
+                series.places.push(BTreeMap::new());
+            }
+        }
+        series.named.len() > before
+    }
+
+    /// Every metric that has its name now, with what was measured, by the values of its labels.
     pub(crate) fn all(&self) -> Vec<(Metric, BTreeMap<Vec<String>, Value>)> {
         let series = lock(&self.series);
         let metrics = self.declared.iter().chain(&series.named);
-        let claims = self.claims.iter().map(Option::is_some);
-        let claims = claims.chain(series.claims.iter().map(|_| true));
+        let namings = self.namings.iter().chain(&series.namings);
         let measured = |places: &BTreeMap<Vec<String>, usize>| {
             let value = |(labels, place): (&Vec<String>, &usize)| {
                 Some((labels.clone(), series.values.get(*place)?.clone()))
@@ -392,16 +411,26 @@ impl Metrics {
         };
         metrics
             .zip(&series.places)
-            .zip(claims)
-            .filter(|(_, has_name)| *has_name)
+            .zip(namings)
+            .filter(|(_, naming)| naming.has_name())
             .map(|((metric, places), _)| (metric.clone(), measured(places)))
             .collect()
+    }
+
+    /// Whether a declared metric has its name now.
+    fn has_name(&self, metric: u16) -> bool {
+        let naming = self.namings.get(usize::from(metric));
+        naming.is_some_and(|naming| naming.has_name())
     }
 
     /// Measurements that were left out, because there were too many combinations of labels, or for their name.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
+}
+
+fn naming(metric: &Metric) -> Arc<Naming> {
+    Arc::new(Naming::new(metric))
 }
 
 /// A measurement that has not counted yet.
@@ -454,8 +483,7 @@ impl Measured {
         let mut labels: Vec<String> = Vec::new();
         for sample in samples {
             let metric = sample.metric;
-            let claim = metrics.claims.get(usize::from(metric));
-            let has_name = claim.is_some_and(Option::is_some);
+            let has_name = metrics.has_name(metric);
             labels.resize_with(sample.labels().len(), String::new);
             for (own, label) in labels.iter_mut().zip(sample.labels()) {
                 own.clear();
@@ -507,6 +535,7 @@ impl Effects for Measured {
                 continue;
             };
             let place = match sample.place {
+                _ if !self.metrics.has_name(sample.metric) => None,
                 Place::Known(place) => Some(place),
                 Place::New(new) => {
                     let labels = self.new.get(new);

@@ -139,15 +139,6 @@ impl Revision {
         revision.outputs = revision.description.version.outputs.len() as u16;
         let shared = &revision.context.shared;
         let metrics = Metrics::new(revision.description.metrics.clone(), &shared.names);
-        for metric in metrics.left_out() {
-            tracing::warn!(
-                target: "tidegate::operator",
-                slot = shared.name,
-                "its metric \"{}\" is left out: {} is something else of another operator",
-                metric.name,
-                metric.shown(),
-            );
-        }
         revision.metrics = Arc::new(metrics);
         Ok(revision)
     }

@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) ending: Option<Arc<Ending>>,
     /// What all instances have together.
     pub(crate) memory: Budget,
-    /// What the metrics of all operators are called.
+    /// What the metrics of all operators are called that are shown with its own.
     pub(crate) names: Arc<Names>,
 }
 

@@ -22,6 +22,7 @@ use crate::grants::Grants;
 use crate::instance::{Instance, Live};
 use crate::limits::Limits;
 use crate::listener::Listener;
+use crate::names::{Names, Seat};
 use crate::recent::LogLines;
 use crate::remembered;
 use crate::revision::{Revision, SlotContext};
@@ -122,6 +123,8 @@ pub struct ComponentSlot {
     /// Held while a deployment is prepared, so that there is one at a time.
     deploying: Mutex<()>,
     history: Mutex<History>,
+    /// Its place among those whose metrics have names.
+    seat: Seat,
 }
 
 struct Current {
@@ -163,11 +166,12 @@ impl ComponentSlot {
     /// The same with a component that is compiled already: a slot for each of many configurations.
     pub fn of(component: &Component, options: SlotOptions) -> Result<ComponentSlot, OperatorError> {
         let config = options.config.clone();
-        ComponentSlot::with(component.clone(), options, &config, None)
+        let names = Arc::clone(&component.engine.inner.names);
+        ComponentSlot::with(component.clone(), options, names, (&config, None))
     }
 
-    /// A slot of its own with the revision that runs now: what its instances do counts there alone, no breaker looks at
-    /// it, this listener takes its lines, and it ends with this end.
+    /// A slot of its own with the revision that runs now: what its instances do counts there alone, under names that no
+    /// other slot has to do with, no breaker looks at it, this listener takes its lines, and it ends with this end.
     pub fn beside(
         &self,
         listener: Arc<dyn Listener>,
@@ -187,7 +191,9 @@ impl ComponentSlot {
             listener: Some(listener),
             ending: Some(ending),
         };
-        ComponentSlot::of(&revision.component, options)
+        let config = Arc::clone(&revision.config);
+        let component = revision.component.clone();
+        ComponentSlot::with(component, options, Arc::default(), (&config, None))
     }
 
     /// The same where the log says what ran: the configuration that was deployed stays while that of the pipeline file
@@ -220,14 +226,15 @@ impl ComponentSlot {
             slot: Some(&options.name),
             ..Wanted::new(given, label)
         })?;
-        ComponentSlot::with(component, options, config, known)
+        let names = Arc::clone(&engine.inner.names);
+        ComponentSlot::with(component, options, names, (config, known))
     }
 
     fn with(
         component: Component,
         options: SlotOptions,
-        config: &str,
-        known: Option<Description>,
+        names: Arc<Names>,
+        (config, known): (&str, Option<Description>),
     ) -> Result<ComponentSlot, OperatorError> {
         let engine = component.engine.clone();
         let memory = Budget::of_slot(options.limits.total_memory, &engine.inner.memory);
@@ -239,7 +246,7 @@ impl ComponentSlot {
             seed: options.seed,
             shared: Arc::new(
                 Shared::within(options.name, memory)
-                    .named(Arc::clone(&engine.inner.names))
+                    .named(Arc::clone(&names))
                     .heard_by(options.listener)
                     .ending(options.ending),
             ),
@@ -258,9 +265,12 @@ impl ComponentSlot {
         };
         let revision = prepare.revision(component, config.into(), known)?;
         let (revision, warm) = prepare.ready(revision)?;
+        let seat = names.seat(&context.shared.name);
+        seat.stand(vec![Arc::clone(&revision.metrics)], true);
         Ok(ComponentSlot {
             engine,
             context,
+            seat,
             required_outputs: options.required_outputs,
             requires_tokens: options.requires_tokens,
             tasks: options.tasks,
@@ -465,7 +475,8 @@ impl ComponentSlot {
         }
     }
 
-    /// Puts what is current in place of what was, and remembers the revisions that it does not hold any more.
+    /// Puts what is current in place of what was, and remembers the revisions that it does not hold any more. What is shown
+    /// from now on has the names of its metrics.
     fn store(&self, left: &Current, next: Current) {
         let next = Arc::new(next);
         self.current.store(Arc::clone(&next));
@@ -474,6 +485,8 @@ impl ComponentSlot {
                 self.remember(gone);
             }
         }
+        let is_new = !Arc::ptr_eq(&left.revision, &next.revision);
+        self.seat.stand(self.shown(), is_new);
     }
 
     /// The engine that its components are compiled with.

@@ -305,7 +305,7 @@ impl Encoding {
     }
 
     fn count_failure(&self, open: Open, error: ModelError) {
-        self.counters.failure(&error);
+        self.counters.failure(open.is_beside(), &error);
         open.fail(error);
     }
 }

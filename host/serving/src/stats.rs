@@ -46,7 +46,7 @@ pub struct ModelStats {
     pub blocks_cached: usize,
     /// Requests that ended with an answer, in total.
     pub answered: u64,
-    /// Requests that ended with an error, in total: those of the next three together.
+    /// Requests of the stream that ended with an error, in total: those of the next three together.
     pub failed: u64,
     /// Requests whose deadline passed, in total.
     pub expired: u64,
@@ -276,9 +276,11 @@ impl Counters {
         counter.fetch_add(amount as u64, Ordering::Relaxed);
     }
 
-    /// Notes a request that ended without an answer.
-    pub(crate) fn failure(&self, error: &ModelError) {
+    /// Notes a request that ended without an answer. What has failed is what the stream has failed at: of a request that
+    /// is beside it, only whoever asked hears.
+    pub(crate) fn failure(&self, is_beside: bool, error: &ModelError) {
         match error {
+            _ if is_beside && *error != ModelError::Cancelled => {}
             ModelError::Expired { .. } => Counters::add(&self.expired, 1),
             ModelError::Hopeless { .. } => Counters::add(&self.hopeless, 1),
             ModelError::Cancelled => Counters::add(&self.cancelled, 1),

@@ -254,6 +254,25 @@ impl RecordPutOff<'_> {
     }
 }
 
+/// A record that its operator had put off has come to it again, and was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordTakenAgain {
+    /// The stage.
+    pub stage: usize,
+}
+
+impl RecordTakenAgain {
+    /// Logs; [`BatchProcessed`] counts it. Where it is put off once more, a [`RecordPutOff`] follows.
+    pub fn emit(self, meters: &Meters) {
+        let stage = stage(meters, self.stage, |stage| {
+            if meters.is_beside() {
+                stage.takes_again();
+            }
+        });
+        trace!(stage, "a record has come again");
+    }
+}
+
 /// An instance was lost to a trap, a deadline or a bad answer.
 #[derive(Clone, Copy, Debug)]
 pub struct InstanceLost<'a> {
@@ -395,6 +414,9 @@ impl ModelAnswered<'_> {
             stage.batches.add(1);
             stage.records_out.add(1);
             stage.time.observe(self.queued + self.prefill + self.decode);
+            if meters.is_beside() {
+                stage.puts_off_none();
+            }
         });
         debug!(
             stage,
@@ -436,8 +458,10 @@ impl ModelFailed<'_> {
         let stage = stage(meters, self.stage, |stage| {
             stage.batches.add(1);
             stage.records_retried.add(u64::from(self.again));
-            if self.again && meters.is_beside() {
-                stage.puts_off(&plain(self.reason, REASON_BYTES));
+            match (meters.is_beside(), self.again) {
+                (true, true) => stage.puts_off(&plain(self.reason, REASON_BYTES)),
+                (true, false) => stage.puts_off_none(),
+                (false, _) => {}
             }
         });
         debug!(

@@ -67,7 +67,15 @@ pub struct StageMeters {
     /// How long calls of its operator took, each with a batch; or requests to its model.
     pub time: Histogram,
     unavailable: Mutex<Option<Unavailable>>,
-    put_off: Mutex<Option<String>>,
+    put_off: Mutex<PutOff>,
+}
+
+/// Records that wait to come to a stage again.
+#[derive(Debug, Default)]
+struct PutOff {
+    records: usize,
+    /// Why the last of them does; none where none does.
+    reason: Option<String>,
 }
 
 /// A stage that cannot answer in some tasks: no instance of its operator can be started there.
@@ -108,16 +116,33 @@ impl StageMeters {
         self.lock().clone()
     }
 
-    /// Why one of its records last had to come again. Beside the stream alone: there somebody waits for just that record.
+    /// Why the last of its records that have to come again does, as long as one has to. Beside the stream alone: there
+    /// somebody waits for just that record.
     pub fn put_off(&self) -> Option<String> {
-        self.put_off_lock().clone()
+        self.put_off_lock().reason.clone()
     }
 
     pub(crate) fn puts_off(&self, reason: &str) {
-        *self.put_off_lock() = Some(reason.to_owned());
+        let mut put_off = self.put_off_lock();
+        put_off.records += 1;
+        put_off.reason = Some(reason.to_owned());
     }
 
-    fn put_off_lock(&self) -> MutexGuard<'_, Option<String>> {
+    /// One of those records has to come again no more.
+    pub(crate) fn takes_again(&self) {
+        let mut put_off = self.put_off_lock();
+        put_off.records = put_off.records.saturating_sub(1);
+        if put_off.records == 0 {
+            put_off.reason = None;
+        }
+    }
+
+    /// A model has answered, or gives up: whatever it was asked again for is over, or is said again.
+    pub(crate) fn puts_off_none(&self) {
+        *self.put_off_lock() = PutOff::default();
+    }
+
+    fn put_off_lock(&self) -> MutexGuard<'_, PutOff> {
         // Each change is whole before anything can panic.
         self.put_off.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::time::SystemTime;
 
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
 use tidegate_control::config::{self, Ask, Generate, Pipeline};
@@ -152,6 +153,12 @@ impl HostedModel {
         self.handle.silent()
     }
 
+    /// Requests of the stream that failed, and since which load: none where nothing is loaded.
+    pub(crate) fn failed(&self) -> (Option<SystemTime>, u64) {
+        let stats = self.handle.stats();
+        (stats.since, stats.failed)
+    }
+
     /// How it stands.
     pub(crate) fn report(&self) -> ModelReport {
         let last = self.last();
@@ -201,7 +208,7 @@ impl HostedModel {
         }
     }
 
-    fn model(&self) -> &config::Model {
+    pub(crate) fn model(&self) -> &config::Model {
         &self.pipeline.models[self.index]
     }
 

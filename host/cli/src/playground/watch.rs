@@ -89,8 +89,9 @@ fn waits(meters: &Meters, asks: &[bool], called: Option<usize>) -> Vec<(usize, S
             return None;
         }
         let why = match (stage.put_off(), asks) {
+            // Whatever it had put off: that is what it works at, or waits behind it.
+            (_, false) if is_called => "its operator was at work still".to_owned(),
             (Some(reason), false) => format!("its operator had put the record off: {reason}"),
-            (None, false) if is_called => "its operator was at work still".to_owned(),
             // Behind one that is.
             (None, false) => "records waited for others of their key".to_owned(),
             (Some(reason), true) => format!("its model was asked again, after: {reason}"),
@@ -153,7 +154,9 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_telemetry::events::{RecordPutOff, StageUnavailable};
+    use tidegate_telemetry::events::{
+        ModelAnswered, ModelFailed, RecordPutOff, RecordTakenAgain, StageUnavailable,
+    };
 
     use super::*;
 
@@ -189,6 +192,60 @@ mod tests {
                 (5, "its model was asked again, after: answered 503"),
             ]
         );
+    }
+
+    #[test]
+    fn a_reason_is_said_only_as_long_as_a_record_has_to_come_again_for_it() {
+        let meters = Meters::new("p", ["guest", "model"]).beside();
+        let said = |called| -> Vec<String> {
+            let waits = waits(&meters, &[false, true], called).into_iter();
+            waits.map(|(_, why)| why).collect()
+        };
+        let put_off = |reason| RecordPutOff { stage: 0, reason }.emit(&meters);
+        let fails = |again| {
+            ModelFailed {
+                trace: None,
+                stage: 1,
+                attempt: 1,
+                again,
+                reason: "answered 503",
+            }
+            .emit(&meters);
+        };
+        let (noon, model) = (
+            "its operator had put the record off: not before noon",
+            "its model had not answered",
+        );
+        for stage in meters.stages() {
+            stage.waiting.change(0, 1);
+        }
+        put_off("not before noon");
+        put_off("not before noon");
+        assert_eq!(said(None), [noon, model]);
+        assert_eq!(said(Some(0)), ["its operator was at work still", model]);
+        RecordTakenAgain { stage: 0 }.emit(&meters);
+        assert_eq!(said(None), [noon, model], "the other still waits for it");
+        RecordTakenAgain { stage: 0 }.emit(&meters);
+        let behind = "records waited for others of their key";
+        assert_eq!(said(None), [behind, model]);
+        let again = "its model was asked again, after: answered 503";
+        fails(true);
+        assert_eq!(said(None), [behind, again]);
+        fails(false);
+        assert_eq!(said(None), [behind, model]);
+        fails(true);
+        ModelAnswered {
+            trace: None,
+            stage: 1,
+            prompt_tokens: 1,
+            tokens: 1,
+            finish: "end",
+            queued: Duration::ZERO,
+            prefill: Duration::ZERO,
+            decode: Duration::ZERO,
+        }
+        .emit(&meters);
+        assert_eq!(said(None), [behind, model]);
     }
 
     #[test]

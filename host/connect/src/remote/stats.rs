@@ -34,11 +34,11 @@ pub struct RemoteStats {
     pub asked: u64,
     /// Those with an answer.
     pub answered: u64,
-    /// Those without one, for any reason but the two that follow.
+    /// Those of the stream without one, for any reason but the two that follow.
     pub failed: u64,
     /// Those that were cancelled.
     pub cancelled: u64,
-    /// Those whose deadline passed.
+    /// Those of the stream whose deadline passed.
     pub expired: u64,
     /// Requests that were given back: the queue was full.
     pub refused: u64,

@@ -48,6 +48,11 @@ fn its_failures_neither_open_the_breaker_nor_make_a_rest_and_nothing_of_it_is_tr
         (0, Standing::Closed)
     );
     assert_eq!(stats.retried, 0);
+    assert_eq!(
+        (stats.failed, stats.expired),
+        (0, 0),
+        "nor have they failed"
+    );
     status.store(200, Ordering::SeqCst);
     assert_eq!(text(ask(&model, hello()).result()), "well");
     assert_eq!(text(beside(&model).unwrap().result()), "well");

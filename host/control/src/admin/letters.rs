@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Json, Response};
 use serde::Serialize;
 
 use super::bodies;
-use super::routes::{Shared, call, failed};
+use super::routes::{Asking, Shared, call, failed};
 use crate::letters::{LetterQuery, LettersRefused, MAX_LETTERS, MAX_SENT, SendLetters};
 
 /// Longest text of a filter or cursor, bytes.
@@ -16,18 +16,15 @@ const TEXT: usize = 4096;
 /// Longest body, bytes: so many ids, each of which is a name, numbers and a place.
 const LONGEST: usize = 1 << 20;
 
-pub(super) async fn list(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<Vec<(String, String)>>,
-) -> Response {
+pub(super) async fn list(asking: Asking, Query(asked): Query<Vec<(String, String)>>) -> Response {
     match understood(asked) {
-        Ok(query) => answered(call(shared, move |host| host.dead_letters(&query)).await),
+        Ok(query) => answered(call(asking, move |host| host.dead_letters(&query)).await),
         Err(why) => failed(StatusCode::BAD_REQUEST, why),
     }
 }
 
-pub(super) async fn one(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Response {
-    answered(call(shared, move |host| host.dead_letter(&id)).await)
+pub(super) async fn one(asking: Asking, Path(id): Path<String>) -> Response {
+    answered(call(asking, move |host| host.dead_letter(&id)).await)
 }
 
 pub(super) async fn send(State(shared): State<Arc<Shared>>, request: Request) -> Response {

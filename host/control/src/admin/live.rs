@@ -4,7 +4,6 @@
 //! look, and not at all when nobody does. Who reads too slowly is let go of, and comes again; so does everybody after the last
 //! event, `again`, which comes before the connection has lasted as long as it may.
 
-use std::collections::HashMap;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,12 +22,11 @@ use tracing::warn;
 
 use super::CONNECTION;
 use super::changes::changes;
+use super::keys::{ByKey, Keys};
 use super::routes::{Shared, failed};
 
 /// Most who look at once.
 const VIEWERS: usize = 16;
-/// Most who look at once with one key of another server: the others' keys have the rest.
-const OF_ONE_KEY: usize = VIEWERS / 2;
 /// Events that wait for one who looks.
 const EVENTS: usize = 8;
 const EVERY: Duration = Duration::from_secs(1);
@@ -38,10 +36,6 @@ const BEFORE: Duration = Duration::from_secs(30);
 /// On a response that goes on for as long as somebody looks: it takes up none of the places of requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Following;
-
-/// On a request: by which key of another server it comes.
-#[derive(Clone, Debug)]
-pub(super) struct ByKey(pub(super) Arc<str>);
 
 /// Those who look.
 pub(super) struct Live {
@@ -65,7 +59,7 @@ impl Live {
     pub(super) fn new() -> Live {
         Live {
             places: Arc::new(Semaphore::new(VIEWERS)),
-            keys: Keys::default(),
+            keys: Keys::of(VIEWERS),
             looking: Mutex::default(),
         }
     }
@@ -115,46 +109,6 @@ impl Live {
     }
 }
 
-/// How many look with each key.
-#[derive(Clone, Default)]
-struct Keys(Arc<Mutex<HashMap<Arc<str>, usize>>>);
-
-/// One who looks with a key.
-struct OfKey {
-    keys: Keys,
-    key: Arc<str>,
-}
-
-impl Keys {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A place of this key, if it has one left.
-    fn place(&self, key: Arc<str>) -> Option<OfKey> {
-        let mut keys = self.lock();
-        let taken = keys.entry(key.clone()).or_default();
-        if *taken == OF_ONE_KEY {
-            return None;
-        }
-        *taken += 1;
-        Some(OfKey {
-            keys: self.clone(),
-            key,
-        })
-    }
-}
-
-impl Drop for OfKey {
-    fn drop(&mut self) {
-        let mut keys = self.keys.lock();
-        match keys.get_mut(&self.key) {
-            Some(taken) if *taken > 1 => *taken -= 1,
-            _ => _ = keys.remove(&self.key),
-        }
-    }
-}
-
 fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
@@ -164,13 +118,14 @@ pub(super) async fn follow(
     by_key: Option<Extension<ByKey>>,
 ) -> Response {
     let live = &shared.live;
-    let of_key = by_key.map(|Extension(ByKey(key))| live.keys.place(key));
+    let of_key = by_key.map(|Extension(key)| live.keys.place(&key));
     let of_key = match of_key {
         Some(None) => {
             return failed(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!(
-                    "{OF_ONE_KEY} look already with this key, the most there may be; try again"
+                    "{} look already with this key, the most there may be; try again",
+                    live.keys.of_one()
                 ),
             );
         }
@@ -255,7 +210,7 @@ struct Events {
     again: Pin<Box<Sleep>>,
     ended: bool,
     _place: OwnedSemaphorePermit,
-    _of_key: Option<OfKey>,
+    _of_key: Option<OwnedSemaphorePermit>,
 }
 
 impl hyper::body::Body for Events {

@@ -1,16 +1,15 @@
 //! The admin API's requests about what operators say.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Json, Response};
 
-use super::routes::{Shared, call, failed};
+use super::routes::{Asking, call, failed};
 
 pub(super) async fn slot(
-    State(shared): State<Arc<Shared>>,
+    asking: Asking,
     Path(slot): Path<String>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
@@ -24,7 +23,7 @@ pub(super) async fn slot(
         return failed(StatusCode::BAD_REQUEST, "after is the number of a line");
     };
     let name = slot.clone();
-    match call(shared, move |host| host.log(&name, after)).await {
+    match call(asking, move |host| host.log(&name, after)).await {
         Ok(Some(log)) => Json(log).into_response(),
         Ok(None) => failed(StatusCode::NOT_FOUND, format!("there is no slot {slot:?}")),
         Err(response) => response,

@@ -10,6 +10,7 @@ mod bodies;
 mod changes;
 mod connections;
 mod health;
+mod keys;
 mod letters;
 mod live;
 mod logs;

@@ -18,8 +18,8 @@ use super::routes::{Shared, failed};
 use super::shape::{self, Kind};
 use crate::api::Host;
 use crate::playground::{
-    Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, MAX_TRIED_SECONDS, ModelAnswer,
-    ModelQuestion, PlaygroundRefused, TryRecord,
+    ANSWER_TOKENS, Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, ModelAnswer,
+    ModelQuestion, PlaygroundRefused, TRIED_SECONDS, TryRecord,
 };
 
 /// Questions to models that are under way at once.
@@ -38,9 +38,9 @@ const QUESTION: (&str, &[(&str, Kind)]) = (
         ("prompt", Kind::Text),
         ("system", Kind::TextOrNull),
         ("raw", Kind::TrueOrFalse),
-        ("max_tokens", Kind::Whole(u32::MAX as u64)),
+        ("max_tokens", whole(ANSWER_TOKENS)),
         ("temperature", Kind::Number),
-        ("seed", Kind::Whole(u64::MAX)),
+        ("seed", Kind::Whole(0, u64::MAX)),
     ],
 );
 const RECORD: (&str, &[(&str, Kind)]) = (
@@ -51,9 +51,19 @@ const RECORD: (&str, &[(&str, Kind)]) = (
         ("value", Kind::Text),
         ("headers", Kind::Pairs),
         ("ask", Kind::TrueOrFalse),
-        ("seconds", Kind::Whole(MAX_TRIED_SECONDS as u64)),
+        ("seconds", or_null(TRIED_SECONDS)),
     ],
 );
+
+/// A whole number within these limits.
+const fn whole((least, most): (u32, u32)) -> Kind {
+    Kind::Whole(least as u64, most as u64)
+}
+
+/// The same, or null.
+const fn or_null((least, most): (u32, u32)) -> Kind {
+    Kind::WholeOrNull(least as u64, most as u64)
+}
 
 /// What may be under way at once.
 pub(super) struct Places {

@@ -16,6 +16,7 @@ use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use tokio::time::timeout;
 
+use super::keys::ByKey;
 use super::routes::{Shared, failed, status};
 use super::{letters, live, logs, page};
 use crate::api::Host;
@@ -79,7 +80,7 @@ impl ReadOnlyPage {
             Some(query) => format!("{path}?{query}"),
         };
         let router = self.router.clone();
-        let by_key = live::ByKey(key.into());
+        let by_key = ByKey(key.into());
         async move {
             let Ok(uri) = target.parse::<Uri>() else {
                 return failed(StatusCode::BAD_REQUEST, "this is no address");

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest as _, Path, Query, Request, State};
+use axum::extract::{
+    DefaultBodyLimit, FromRequest as _, FromRequestParts, Path, Query, Request, State,
+};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Json, Response};
@@ -16,8 +19,9 @@ use axum::routing::{get, post};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
+use super::keys::{ByKey, Keys};
 use super::live::{self, Live};
 use super::page;
 use super::playground::{self, Places};
@@ -32,7 +36,7 @@ const BODY: Duration = Duration::from_secs(60);
 pub(super) const METRICS: &str = "/metrics";
 /// Calls of the host at once for those who may change it; more wait for a place as long as for a head.
 const CALLS: usize = 32;
-/// The same for all who can only look.
+/// The same for all who can only look, half of them at most for one key.
 const LOOKS: usize = 8;
 /// Longest label, characters.
 const LABEL: usize = 200;
@@ -48,6 +52,37 @@ pub(super) struct Shared {
     /// For calls that may block.
     calls: Arc<Semaphore>,
     most_calls: usize,
+    /// Of those, the ones of each key of another server.
+    keys: Keys,
+}
+
+/// Who asks something of the host that may block: all who know the token are one, and each key of another server is one.
+pub(super) struct Asking {
+    shared: Arc<Shared>,
+    by_key: Option<ByKey>,
+}
+
+impl From<Arc<Shared>> for Asking {
+    fn from(shared: Arc<Shared>) -> Asking {
+        Asking {
+            shared,
+            by_key: None,
+        }
+    }
+}
+
+impl FromRequestParts<Arc<Shared>> for Asking {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        shared: &Arc<Shared>,
+    ) -> Result<Asking, Self::Rejection> {
+        Ok(Asking {
+            shared: Arc::clone(shared),
+            by_key: parts.extensions.get().cloned(),
+        })
+    }
 }
 
 /// A status, and what whoever asks for it may do.
@@ -70,6 +105,7 @@ impl Shared {
             uploads: Semaphore::new(1),
             calls: Arc::new(Semaphore::new(most_calls)),
             most_calls,
+            keys: Keys::of(most_calls),
         }
     }
 
@@ -227,26 +263,36 @@ pub(super) async fn may_scrape(path: PathBuf, given: Vec<u8>) -> bool {
 /// Runs a call that may block on a thread that may. Its place is its own until it ends: whoever asked may be gone long
 /// before.
 pub(super) async fn call<T: Send + 'static>(
-    shared: Arc<Shared>,
+    asking: impl Into<Asking>,
     call: impl FnOnce(&dyn Host) -> T + Send + 'static,
 ) -> Result<T, Response> {
-    blocking(shared, move |shared| call(&*shared.host)).await
+    blocking(asking.into(), move |shared| call(&*shared.host)).await
 }
 
 async fn blocking<T: Send + 'static>(
-    shared: Arc<Shared>,
+    asking: Asking,
     work: impl FnOnce(&Shared) -> T + Send + 'static,
 ) -> Result<T, Response> {
-    let place = timeout(HEAD, shared.calls.clone().acquire_owned()).await;
+    let Asking { shared, by_key } = asking;
+    let by = Instant::now() + HEAD;
+    let full = |most: usize, whose: &str| {
+        let why = format!("{most} requests are under way{whose}, the most there may be; try again");
+        failed(StatusCode::SERVICE_UNAVAILABLE, why)
+    };
+    // The key's own first: one that waits for it keeps nobody else from the places of all.
+    let of_key = match &by_key {
+        Some(key) => match timeout_at(by, shared.keys.places(key).acquire_owned()).await {
+            Ok(Ok(place)) => Some(place),
+            _ => return Err(full(shared.keys.of_one(), " with this key")),
+        },
+        None => None,
+    };
+    let place = timeout_at(by, shared.calls.clone().acquire_owned()).await;
     let Ok(Ok(place)) = place else {
-        let most = shared.most_calls;
-        return Err(failed(
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!("{most} requests are under way, the most there may be; try again"),
-        ));
+        return Err(full(shared.most_calls, ""));
     };
     let working = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _places = (place, of_key);
         work(&shared)
     });
     working.await.map_err(|_| {
@@ -257,8 +303,8 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-pub(super) async fn status(State(shared): State<Arc<Shared>>) -> Response {
-    match blocking(shared, Shared::shown).await {
+pub(super) async fn status(asking: Asking) -> Response {
+    match blocking(asking, Shared::shown).await {
         Ok(shown) => Json(shown).into_response(),
         Err(response) => response,
     }

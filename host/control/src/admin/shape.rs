@@ -9,8 +9,9 @@ pub(super) enum Kind {
     TextOrNull,
     TrueOrFalse,
     Number,
-    /// From 0 to this.
-    Whole(u64),
+    /// From the one to the other.
+    Whole(u64, u64),
+    WholeOrNull(u64, u64),
     /// Of names and values.
     Pairs,
 }
@@ -22,7 +23,10 @@ impl Kind {
             Kind::TextOrNull => value.is_string() || value.is_null(),
             Kind::TrueOrFalse => value.is_boolean(),
             Kind::Number => value.is_number(),
-            Kind::Whole(most) => value.as_u64().is_some_and(|number| number <= most),
+            Kind::WholeOrNull(..) if value.is_null() => true,
+            Kind::Whole(least, most) | Kind::WholeOrNull(least, most) => value
+                .as_u64()
+                .is_some_and(|number| (least..=most).contains(&number)),
             Kind::Pairs => value.as_array().is_some_and(|pairs| {
                 let pair = |pair: &Value| {
                     let texts = pair.as_array();
@@ -40,7 +44,10 @@ impl Kind {
             Kind::TextOrNull => "a text or null".to_owned(),
             Kind::TrueOrFalse => "true or false".to_owned(),
             Kind::Number => "a number".to_owned(),
-            Kind::Whole(most) => format!("a whole number from 0 to {most}"),
+            Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
+            Kind::WholeOrNull(least, most) => {
+                format!("a whole number from {least} to {most}, or null")
+            }
             Kind::Pairs => "a list of [\"name\", \"value\"]".to_owned(),
         }
     }

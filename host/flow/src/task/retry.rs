@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_record::{Batch, BatchBuilder};
+use tidegate_telemetry::events::RecordTakenAgain;
 
 use super::operate::{Again, Go};
 use super::{Task, clock};
@@ -187,6 +188,9 @@ impl Task {
                 since,
                 began,
             };
+            if attempt > 1 {
+                RecordTakenAgain { stage }.emit(&output.meters);
+            }
             let (_, again) = self.take_answer(&go, &mut answered, output)?;
             match again.first() {
                 Some((_, again)) => {

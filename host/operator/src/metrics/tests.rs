@@ -120,18 +120,19 @@ fn counters_that_are_not_declared_are_bounded_have_names_of_their_own_and_are_co
 }
 
 #[test]
-fn what_another_operator_has_a_name_for_is_left_out_and_counted() {
-    let names = Arc::default();
+fn what_another_slot_has_a_name_for_is_left_out_and_counted_until_the_name_is_free() {
+    let names = Arc::new(Names::default());
+    let (seat, seat_of_later) = (names.seat("first"), names.seat("later"));
     let first = vec![metric("load", Kind::Histogram, &[])];
-    let first = Metrics::new(first, &names);
+    let first = Arc::new(Metrics::new(first, &names));
+    seat.stand(vec![Arc::clone(&first)], true);
     // Who comes later has a gauge by the name of one of its lines, and something else.
     let later = vec![
         metric("load_count", Kind::Gauge, &["word"]),
         metric("words", Kind::Counter, &[]),
     ];
     let later = Arc::new(Metrics::new(later, &names));
-    let left_out: Vec<&str> = later.left_out().map(|one| one.name.as_str()).collect();
-    assert_eq!(left_out, ["load_count"]);
+    seat_of_later.stand(vec![Arc::clone(&later)], true);
     measured(&later, 2, (0..2).map(|record| (record, "a".into()))).accept(1);
     later.count([("load_bucket".to_owned(), 7), ("more".to_owned(), 1)].into());
     // A counter of that name is shown by another.
@@ -144,10 +145,28 @@ fn what_another_operator_has_a_name_for_is_left_out_and_counted() {
     let expected = [name("words", 0), name("load_bucket", 1), name("more", 1)];
     assert_eq!((told(&later), later.refused()), (expected.into(), 1));
     assert_eq!(told(&first), [name("load", 0)]);
-    // A revision with the same kind of thing has the name, too; once they are gone, the other may have it.
-    let same = Metrics::new(first.declared().to_vec(), &names);
-    assert_eq!((same.left_out().count(), first.left_out().count()), (0, 0));
-    drop((first, same));
-    let again = Metrics::new(later.declared().to_vec(), &names);
-    assert_eq!(again.left_out().count(), 0);
+    // Once it is gone, the other has the name, and what comes from then on counts.
+    drop(seat);
+    measured(&later, 1, std::iter::once((0, "a".into()))).accept(0);
+    assert_eq!(told(&later)[0], name("load_count", 1));
+    assert_eq!(later.refused(), 1);
+}
+
+#[test]
+fn a_counter_that_is_not_declared_counts_while_its_name_is_no_other_slots() {
+    let names = Arc::new(Names::default());
+    let (seat, seat_of_later) = (names.seat("first"), names.seat("later"));
+    let first = vec![metric("words_total", Kind::Gauge, &[])];
+    seat.stand(vec![Arc::new(Metrics::new(first, &names))], true);
+    let later = Arc::new(Metrics::new(Vec::new(), &names));
+    seat_of_later.stand(vec![Arc::clone(&later)], true);
+    let count = || later.count([("words".to_owned(), 3)].into());
+    count();
+    count();
+    assert_eq!((later.all().len(), later.refused()), (0, 2));
+    drop(seat);
+    count();
+    let (_, series) = later.all().swap_remove(0);
+    assert_eq!(series.into_values().collect::<Vec<_>>(), [Value::Sum(3)]);
+    assert_eq!(later.refused(), 2);
 }

@@ -22,7 +22,7 @@ pub struct RevisionMetrics {
     pub version: Arc<OperatorVersion>,
     /// Every metric with what was measured, by the values of its labels.
     pub metrics: Vec<(Metric, BTreeMap<Vec<String>, Value>)>,
-    /// Measurements that were left out, because there were too many combinations of labels.
+    /// Measurements that were left out, because there were too many combinations of labels, or for their name.
     pub refused: u64,
     /// When it had measured nothing.
     pub since: SystemTime,
@@ -127,6 +127,12 @@ impl ComponentSlot {
             }
         }
         all
+    }
+
+    /// The metrics of those.
+    pub(super) fn shown(&self) -> Vec<Arc<Metrics>> {
+        let measured = self.measured().into_iter();
+        measured.map(|(_, metrics)| metrics).collect()
     }
 
     /// A revision that has run in this slot adds to what it measured then, if it still has the same metrics.

@@ -433,7 +433,7 @@ impl Generator {
     }
 
     fn count_failure(&self, open: Open, error: ModelError) {
-        self.counters.failure(&error);
+        self.counters.failure(open.is_beside(), &error);
         open.fail(error);
     }
 

@@ -196,7 +196,7 @@ families! {
     MODEL_ANSWERED = Counter "tidegate_model_answered_requests_total", REQUESTS, &[MODEL], Load,
         "Requests that ended with an answer";
     MODEL_FAILED = Counter "tidegate_model_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, hopeless, failed")], Load,
-        "Requests that ended with an error: their deadline passed or could not be met, or something else";
+        "Requests of the stream that ended with an error: their deadline passed or could not be met, or something else";
     MODEL_LEFT = Counter "tidegate_model_left_requests_total", REQUESTS, &[MODEL], Load,
         "Requests that whoever asked has left before their end";
     MODEL_REFUSED = Counter "tidegate_model_refused_requests_total", REQUESTS, &[MODEL], Load,
@@ -237,7 +237,7 @@ families! {
     REMOTE_ANSWERED = Counter "tidegate_remote_answered_requests_total", REQUESTS, &[MODEL], Process,
         "Those with an answer";
     REMOTE_FAILED = Counter "tidegate_remote_failed_requests_total", REQUESTS, &[MODEL, label("reason", "expired, failed")], Process,
-        "Those that failed";
+        "Those of the stream that failed";
     REMOTE_LEFT = Counter "tidegate_remote_left_requests_total", REQUESTS, &[MODEL], Process,
         "Those that whoever asked has left before their end";
     REMOTE_REFUSED = Counter "tidegate_remote_refused_requests_total", REQUESTS, &[MODEL], Process,

@@ -239,7 +239,23 @@ fn what_is_wrong_with_a_body_is_said_in_the_words_of_json() {
         (
             "model",
             r#"{"model":"support","prompt":"x","max_tokens":-1}"#,
-            "max_tokens is not a whole number from 0 to 4294967295",
+            "max_tokens is not a whole number from 1 to 2048",
+        ),
+        (
+            "record",
+            r#"{"source":"in","value":"x","seconds":-1}"#,
+            "seconds is not a whole number from 1 to 60, or null",
+        ),
+        // What is taken is not blamed for another member.
+        (
+            "record",
+            r#"{"source":"in","value":"x","seconds":null,"ask":1}"#,
+            "ask is not true or false",
+        ),
+        (
+            "record",
+            r#"{"source":"in","value":"x","seconds":null,"more":1}"#,
+            "unknown field `more`",
         ),
         (
             "model",

@@ -14,18 +14,28 @@ fn who_asks_and_goes_leaves_no_more_behind_than_may_be_asked_at_once() {
         .enable_all()
         .build()
         .unwrap();
-    let ask = |path: &str| page.answer("key", Method::GET, path, None);
+    let ask_by = |key: &str, path: &str| page.answer(key, Method::GET, path, None);
+    let ask = |path: &str| ask_by("key", path);
     runtime.block_on(async {
         // Each gets under way, as far as it may, and is dropped, as a client is that has gone.
-        for _ in 0..100 {
-            let gone = tokio::time::timeout(Duration::from_millis(5), ask("/v1/dead-letters/x@1"));
-            assert!(gone.await.is_err(), "it was answered");
-        }
+        let leave = async |key: &str| {
+            for _ in 0..100 {
+                let asked = ask_by(key, "/v1/dead-letters/x@1");
+                let gone = tokio::time::timeout(Duration::from_millis(5), asked);
+                assert!(gone.await.is_err(), "it was answered");
+            }
+        };
+        leave("key").await;
+        // One key has half of the places, whatever it asks for; the others' keys have the rest.
+        assert_eq!(host.looks.load(Ordering::SeqCst), 4);
+        assert_eq!(ask_by("other", "/v1/status").await.status(), 200);
+        assert_eq!(ask("/v1/status").await.status(), 503);
+        leave("other").await;
         assert_eq!(host.looks.load(Ordering::SeqCst), 8);
         // What holds nothing of the host needs no place.
         assert_eq!(ask("/").await.status(), 200);
         assert_eq!(ask("/v1/live").await.status(), 200);
-        let refused = ask("/v1/dead-letters/x@1").await;
+        let refused = ask_by("third", "/v1/dead-letters/x@1").await;
         assert_eq!(refused.status(), 503);
         host.found.store(true, Ordering::SeqCst);
         while host.looks.load(Ordering::SeqCst) > 0 {

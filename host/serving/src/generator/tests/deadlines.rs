@@ -237,6 +237,31 @@ fn what_is_beside_the_stream_is_in_none_of_its_figures_of_time() {
 }
 
 #[test]
+fn what_is_beside_the_stream_is_in_none_of_its_figures_of_failure() {
+    let mut bench = Bench::new(shape(1, 64, 256), limits());
+    let mut beside = ask("beside", 200);
+    beside.class = CLASS_BESIDE;
+    let late = bench.submit_until(&beside, Some(bench.now + Duration::from_millis(7)));
+    bench.run();
+    assert!(matches!(late.error(), ModelError::Expired { .. }));
+    let failed = |bench: &Bench| {
+        let stats = bench.stats();
+        let of_kinds = [stats.expired, stats.hopeless, stats.failed_otherwise];
+        (stats.failed, of_kinds)
+    };
+    assert_eq!(failed(&bench), (0, [0; 3]));
+    // The same of the stream has failed.
+    beside.class = 0;
+    let late = bench.submit_until(&beside, Some(bench.now + Duration::from_millis(7)));
+    bench.run();
+    assert!(matches!(
+        late.error(),
+        ModelError::Expired { .. } | ModelError::Hopeless { .. }
+    ));
+    assert_eq!(failed(&bench).0, 1);
+}
+
+#[test]
 fn a_flood_cannot_starve_another_class_past_the_bound() {
     let mut dice = Dice(next_seed());
     for round in 0..20 {

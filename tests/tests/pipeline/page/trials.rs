@@ -102,7 +102,7 @@ fn a_trial_that_ends_by_its_time_says_which_stage_waited_and_for_what() {
         (
             "later",
             "away",
-            "it could not answer: operator error plain (transient): this batch is not for me",
+            "plain.wasm cannot work: operator error plain (transient): this batch is not for me",
         ),
         (
             "off",

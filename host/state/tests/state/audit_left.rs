@@ -154,7 +154,7 @@ fn who_leaves_a_chain_takes_away_what_a_crash_left_of_it_and_nothing_else() {
     assert_eq!(lines(&path).len(), 4);
     assert_eq!(std::fs::metadata(&next).unwrap().len(), 0);
     std::fs::remove_file(&next).unwrap();
-    let verified = verified(&path, &[&[settled.clone()]]).unwrap();
+    let verified = verified(&path, &[std::slice::from_ref(&settled)]).unwrap();
     assert_eq!((verified.entries, verified.open.bytes), (2, 0));
     assert!(verified.committed.unwrap().ended);
     std::fs::write(&next, "precious\n").unwrap();

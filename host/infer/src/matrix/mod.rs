@@ -6,6 +6,7 @@ mod dispatch;
 mod lab;
 mod layout;
 mod packing;
+mod parts;
 mod storage;
 
 use tidegate_weights::Tensor;
@@ -14,6 +15,7 @@ pub(crate) use arrived::Arrived;
 pub(crate) use dispatch::{Quantized, most_quantized};
 pub use layout::Layout;
 pub(crate) use packing::Packing;
+pub(crate) use parts::MOST_PARTS;
 pub use storage::StorageFormat;
 
 use crate::device::Gpu;
@@ -33,7 +35,6 @@ pub(crate) struct Matrix {
     pub(crate) width: usize,
     /// Groups of 32 elements of a stored row.
     groups: usize,
-    layout: Layout,
     shards: Vec<Shard>,
 }
 
@@ -41,6 +42,7 @@ pub(crate) struct Matrix {
 #[derive(Debug)]
 struct Shard {
     stored: StorageFormat,
+    layout: Layout,
     values: wgpu::Buffer,
     scales: Option<wgpu::Buffer>,
     high: Option<wgpu::Buffer>,

@@ -1,6 +1,7 @@
-// Matmul of integers for GPUs. Workgroup: ROWS rows by ACROSS * 4 columns. The groups of the width are dealt out to params.parts parts in
-// turn. A lane has four columns that lie together, and sums a part by itself; then the parts of each sum are added up in order. So the order of a sum depends on the width alone, and no subgroup has a part in it. Where there are more parts than
-// PARTS, they are summed in several rounds. Weights lie in tiles of 32 columns (layout_tiles.wgsl).
+// Matmul of integers for GPUs. Workgroup: ROWS rows by ACROSS * 4 columns. The groups of the width are dealt out to params.parts
+// parts in turn. A lane has four columns that lie together, and sums a part by itself; then the parts of each sum are added up in
+// order. So the order of a sum depends on the width alone, and no subgroup has a part in it. Where there are more parts than PARTS,
+// they are summed in several rounds. Weights lie in tiles of 32 columns (layout_tiles.wgsl).
 // Grid: (rows / ROWS, columns / (ACROSS * 4)): those that read the same weights run side by side.
 //
 // The host writes this out (kernels/columns.rs): a line once for each row where it has the row's number, and what a lane does with
@@ -23,7 +24,9 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
     let start_$R = min(first + $Ru, rows - 1u) * params.width4;
     var whole = vec4<f32>();
     for (var round = 0u; round < params.parts; round += PARTS) {
-        let part = round + lane / ACROSS;
+        // A lane beyond the last part has no groups.
+        let slot = round + lane / ACROSS;
+        let part = select(params.groups, slot, slot < params.parts);
         var sums_$R = vec4<f32>();
         for (var g = part; g < params.groups; g += params.parts) {
             let at = tile * params.groups + g;

@@ -154,7 +154,7 @@ pub(crate) fn products_by_name(set: KernelSet, tested: &[Tested]) -> String {
             broadcast: false,
             lanes: 1,
         };
-        let tilings = Tiling::of(set, stored, subgroups, 1);
+        let tilings = Tiling::of(set, stored, subgroups);
         let dots = |(_, tiling): &(u32, Tiling)| matches!(tiling, Tiling::Dot { .. });
         match (set.matmul, set.base) {
             (KernelVariant::Dot, Base::Subgroup) if !tilings.iter().any(dots) => {

@@ -7,7 +7,7 @@ use super::columns;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
-use crate::matrix::{Layout, MOST_PARTS, StorageFormat};
+use crate::matrix::{Layout, StorageFormat};
 use tidegate_weights::Activation;
 
 /// What a matmul does with its sums.
@@ -83,7 +83,7 @@ pub enum Tiling {
         rows: u32,
         /// Lanes beside each other that have the same part.
         across: u32,
-        /// Parts that a workgroup sums at once.
+        /// Parts that a workgroup sums at once; of a narrow matrix, which has fewer, some lanes have none.
         parts: u32,
     },
     /// 64 by 64 in a workgroup, through its memory in f16: GPUs with f16, many rows.
@@ -111,7 +111,7 @@ pub struct Subgroups {
 
 impl Tiling {
     /// Every tiling of a set of kernels for weights that are so stored, from few rows to many: each with the most rows it is
-    /// chosen for. Where a part of the width is summed by itself, there are `parts` of them.
+    /// chosen for.
     ///
     /// All but those of f16 and of cooperative matrices keep one order of sums at any number of rows.
     #[must_use]
@@ -119,7 +119,6 @@ impl Tiling {
         kernels: KernelSet,
         stored: StorageFormat,
         subgroups: Subgroups,
-        parts: u32,
     ) -> Vec<(u32, Tiling)> {
         let registers = |rows| Tiling::Registers {
             rows,
@@ -127,10 +126,10 @@ impl Tiling {
         };
         let subgroup = kernels.matmul != KernelVariant::Portable && kernels.base == Base::Subgroup;
         let reduce = |rows| Tiling::Reduce { rows, subgroup };
-        let columns = |rows, across, most| Tiling::Columns {
+        let columns = |rows, across, parts| Tiling::Columns {
             rows,
             across,
-            parts: parts.min(most),
+            parts,
         };
         let integers = matches!(stored, StorageFormat::Int8 | StorageFormat::Int4);
         match kernels.matmul {
@@ -319,13 +318,12 @@ impl MatmulKernel {
     pub(crate) fn in_use() -> Vec<MatmulKernel> {
         let mut kernels = Vec::new();
         let mut seen = HashSet::new();
-        let parts = (0..).map(|n| 1 << n).take_while(|n| *n <= MOST_PARTS);
-        for (parts, variant) in parts.flat_map(|n| KernelVariant::ALL.map(|of| (n, of))) {
+        for variant in KernelVariant::ALL {
             for (broadcast, lanes) in [(false, 32), (true, 64)] {
                 let set = KernelSet::of(variant, false, broadcast);
                 let subgroups = Subgroups { broadcast, lanes };
                 for stored in StorageFormat::ALL {
-                    for (_, tiling) in Tiling::of(set, stored, subgroups, parts) {
+                    for (_, tiling) in Tiling::of(set, stored, subgroups) {
                         let kernel = |store| MatmulKernel {
                             tiling,
                             stored,

@@ -123,7 +123,7 @@ impl Builder<'_> {
             let parts = parts(groups);
             let parameters = [columns4, width4, stride, first, samples, groups, parts, 0];
             let parameters = self.uniform("matmul", &parameters);
-            let tilings = Tiling::of(self.kernels, shard.stored, subgroups, parts);
+            let tilings = Tiling::of(self.kernels, shard.stored, subgroups);
             let dot = tilings
                 .iter()
                 .any(|(_, tiling)| matches!(tiling, Tiling::Dot { .. }));

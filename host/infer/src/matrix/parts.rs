@@ -1,7 +1,7 @@
 //! The order of a sum over the width, which every tiling keeps.
 
 /// Parts at most.
-pub(crate) const MOST_PARTS: u32 = 64;
+const MOST_PARTS: u32 = 64;
 
 /// To how many parts so many groups of the width are dealt out in turn, a power of two. Products are summed in order within a part,
 /// and the parts in order: so the bits of a product depend on the width alone, whoever sums which part. That many lanes can work on

@@ -1,4 +1,4 @@
-// Matmul for GPUs and few rows. Workgroup: ROWS rows by 4 columns; its lanes share the width, 16 bytes of weights at a time, and
+// Matmul for GPUs. Workgroup: ROWS rows by 4 columns; its lanes share the width, 16 bytes of weights at a time, and
 // add up at the end (matmul_reduce_*.wgsl). Grid: (columns / 4, rows / ROWS).
 
 const QUADS: u32 = 8u / CHUNKS; // of elements in 16 bytes

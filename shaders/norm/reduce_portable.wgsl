@@ -1,4 +1,4 @@
-// Sums and maxima over the 64 lanes of a workgroup, in its memory, for adapters of any kind: eight lanes take eight values
+// Sums and maxima over the lanes of a workgroup, in its memory, for adapters of any kind: eight lanes take an eighth of the values
 // each, then every lane takes those eight. The order depends on nothing but the lanes.
 
 struct Place {

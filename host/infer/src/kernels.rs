@@ -7,6 +7,7 @@
 mod attention;
 mod binding;
 mod choice;
+mod columns;
 mod encoder;
 mod heads;
 pub mod lab;

@@ -32,7 +32,8 @@ pub struct DecoderOptions {
     /// Which kernels; by default the best that passed their self-test on the adapter, unless the environment variable
     /// `TIDEGATE_KERNELS` names some.
     pub kernels: Option<KernelVariant>,
-    /// Whether a row's numbers are the same bits whatever else is in its step. Costs speed on GPUs.
+    /// Whether a row's numbers are the same bits whatever else is in its step: kernels
+    /// that are summed otherwise for many rows than for few are refused.
     pub reproducible: bool,
     /// Whether shaders keep wgpu's bounds and loop checks. They are off by default because every index they take
     /// comes from steps that were checked on the host; tests run with them on as well.

@@ -23,7 +23,7 @@ pub struct EncoderOptions {
     pub context: Option<usize>,
     /// Which kernels; by default as for decoders.
     pub kernels: Option<KernelVariant>,
-    /// Whether a text's vector is the same bits whatever other texts are in its call. Costs speed on GPUs.
+    /// Whether a text's vector is the same bits whatever other texts are in its call.
     pub reproducible: bool,
     /// Whether shaders keep wgpu's bounds and loop checks.
     pub checked_shaders: bool,

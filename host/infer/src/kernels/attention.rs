@@ -13,6 +13,9 @@ use crate::program::{Axis, Builder, Count, Share, SizedKernel, Work};
 /// Positions of a split: what one workgroup of a GPU takes.
 pub(crate) const SPLIT: u32 = 256;
 
+/// Lanes of that workgroup: one for each position, so that all keys of a split are on their way at once.
+const SPLIT_LANES: u32 = 256;
+
 /// Most query heads that are taken together.
 const MOST_UNIT: u32 = 8;
 
@@ -241,7 +244,7 @@ impl AttentionKernel {
                 )
             }
             AttentionKernel::Split { base, unit, kv } => join(
-                &[("LANES", LANES), ("HEADS", unit), ("SPLIT", SPLIT)],
+                &[("LANES", SPLIT_LANES), ("HEADS", unit), ("SPLIT", SPLIT)],
                 &files(
                     kv,
                     reduction(base),

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::binding::{Access, Bindings};
+use super::columns;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
@@ -68,15 +69,23 @@ pub enum Tiling {
         /// Whether lanes tell each other what they have read of the input, which takes subgroups of 8 or more.
         broadcast: bool,
     },
-    /// `rows` by 4 in a workgroup that shares the width: GPUs, few rows.
+    /// `rows` by 4 in a workgroup whose lanes take turns along the width: floats on GPUs, and few rows of what has other tilings
+    /// for many.
     Reduce {
         /// Rows of a tile.
         rows: u32,
         /// Whether lanes add up over subgroups before they do in workgroup memory.
         subgroup: bool,
     },
-    /// 32 by 32 in a workgroup: GPUs, many rows.
-    Tile,
+    /// `rows` by `4 * across` in a workgroup whose lanes have parts of the width: integers on GPUs.
+    Columns {
+        /// Rows of a tile.
+        rows: u32,
+        /// Lanes beside each other that have the same part.
+        across: u32,
+        /// Parts that a workgroup sums at once; of a narrow matrix, which has fewer, some lanes have none.
+        parts: u32,
+    },
     /// 64 by 64 in a workgroup, through its memory in f16: GPUs with f16, many rows.
     TileF16,
     /// 64 by 64 in a workgroup of four subgroups, by cooperative matrices: GPUs that have them, many rows.
@@ -103,6 +112,8 @@ pub struct Subgroups {
 impl Tiling {
     /// Every tiling of a set of kernels for weights that are so stored, from few rows to many: each with the most rows it is
     /// chosen for.
+    ///
+    /// All but those of f16 and of cooperative matrices keep one order of sums at any number of rows.
     #[must_use]
     pub fn of(
         kernels: KernelSet,
@@ -115,12 +126,10 @@ impl Tiling {
         };
         let subgroup = kernels.matmul != KernelVariant::Portable && kernels.base == Base::Subgroup;
         let reduce = |rows| Tiling::Reduce { rows, subgroup };
-        let many = match kernels.matmul {
-            KernelVariant::F16 => Tiling::TileF16,
-            KernelVariant::Cooperative => Tiling::Cooperative {
-                lanes: 4 * subgroups.lanes,
-            },
-            _ => Tiling::Tile,
+        let columns = |rows, across, parts| Tiling::Columns {
+            rows,
+            across,
+            parts,
         };
         let integers = matches!(stored, StorageFormat::Int8 | StorageFormat::Int4);
         match kernels.matmul {
@@ -133,9 +142,28 @@ impl Tiling {
                 (1, Tiling::Dot { rows: 1 }),
                 (u32::MAX, Tiling::Dot { rows: 4 }),
             ],
-            // Its order of sums is the same at any number of rows; that of a tile is another.
-            _ if kernels.reproducible => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
-            _ => vec![(1, reduce(1)), (8, reduce(4)), (u32::MAX, many)],
+            KernelVariant::F16 => vec![(1, reduce(1)), (8, reduce(4)), (u32::MAX, Tiling::TileF16)],
+            KernelVariant::Cooperative => vec![
+                (1, reduce(1)),
+                (8, reduce(4)),
+                (
+                    u32::MAX,
+                    Tiling::Cooperative {
+                        lanes: 4 * subgroups.lanes,
+                    },
+                ),
+            ],
+            KernelVariant::Portable | KernelVariant::Subgroup
+                if Layout::of(kernels, stored) == Layout::Tiles =>
+            {
+                vec![
+                    // Few rows: many lanes for each column, so that all of a device is at work.
+                    (1, columns(1, 4, 64)),
+                    (8, columns(4, 4, 32)),
+                    (u32::MAX, columns(8, 8, 16)),
+                ]
+            }
+            _ => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
         }
     }
 
@@ -144,7 +172,7 @@ impl Tiling {
         match self {
             Tiling::Registers { rows, .. } => [8, rows],
             Tiling::Reduce { rows, .. } | Tiling::Dot { rows } => [1, rows],
-            Tiling::Tile => [8, 32],
+            Tiling::Columns { rows, across, .. } => [across, rows],
             Tiling::TileF16 | Tiling::Cooperative { .. } => [16, 64],
         }
     }
@@ -224,6 +252,7 @@ impl MatmulKernel {
         if !matches!(self.tiling, Tiling::Dot { .. }) {
             files.push(shader!("matmul/input_f32.wgsl"));
         }
+        let written;
         let mut enable: &[&str] = &[];
         let constants = match self.tiling {
             Tiling::Registers { rows, broadcast } => {
@@ -246,10 +275,19 @@ impl MatmulKernel {
                 files.push(shader!("matmul/matmul_reduce.wgsl"));
                 vec![("LANES", LANES), ("ROWS", rows)]
             }
-            Tiling::Tile => {
-                files.extend(weights(self.stored, Layout::Rows));
-                files.push(shader!("matmul/matmul_tile.wgsl"));
-                Vec::new()
+            Tiling::Columns {
+                rows,
+                across,
+                parts,
+            } => {
+                written = columns::source(self.stored, rows);
+                files.push(&written);
+                vec![
+                    ("ROWS", rows),
+                    ("ACROSS", across),
+                    ("PARTS", parts),
+                    ("LANES", across * parts),
+                ]
             }
             Tiling::TileF16 => {
                 enable = &["f16"];
@@ -281,11 +319,8 @@ impl MatmulKernel {
         let mut kernels = Vec::new();
         let mut seen = HashSet::new();
         for variant in KernelVariant::ALL {
-            for (broadcast, lanes, reproducible) in
-                [(false, 32, true), (false, 32, false), (true, 64, false)]
-            {
-                let mut set = KernelSet::of(variant, false, broadcast);
-                set.reproducible = reproducible;
+            for (broadcast, lanes) in [(false, 32), (true, 64)] {
+                let set = KernelSet::of(variant, false, broadcast);
                 let subgroups = Subgroups { broadcast, lanes };
                 for stored in StorageFormat::ALL {
                     for (_, tiling) in Tiling::of(set, stored, subgroups) {

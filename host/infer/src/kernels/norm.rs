@@ -13,6 +13,9 @@ use super::Kernel;
 /// Lanes where one row is one lane: one vector of a software adapter's CPU.
 const NARROW_LANES: u32 = 8;
 
+/// Lanes that a GPU has for a row: it waits for no other, so that a row's time is that of its loads.
+const ROW_LANES: u32 = 256;
+
 /// Where a kernel's result goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NormStore {
@@ -88,6 +91,7 @@ impl NormKernel {
                 base: Base::Software,
                 ..
             } => NARROW_LANES,
+            NormKernel::Rms { .. } => ROW_LANES,
             _ => LANES,
         }
     }

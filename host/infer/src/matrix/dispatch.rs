@@ -2,6 +2,7 @@
 
 use tidegate_weights::Activation;
 
+use super::parts::parts;
 use super::storage::GROUP;
 use super::{Matrix, Shard, StorageFormat};
 use crate::device::Gpu;
@@ -39,7 +40,7 @@ impl Builder<'_> {
         for shard in &table.shards {
             let kernel = Kernel::Embed(EmbedKernel {
                 stored: shard.stored,
-                layout: table.layout,
+                layout: shard.layout,
             });
             let parameters = [
                 width4,
@@ -119,7 +120,8 @@ impl Builder<'_> {
                 [matrix.width, matrix.columns, shard.first].map(|n| (n / 4) as u32);
             let samples = u32::from(of == Count::Samples);
             let groups = matrix.groups as u32;
-            let parameters = [columns4, width4, stride, first, samples, groups, 0, 0];
+            let parts = parts(groups);
+            let parameters = [columns4, width4, stride, first, samples, groups, parts, 0];
             let parameters = self.uniform("matmul", &parameters);
             let tilings = Tiling::of(self.kernels, shard.stored, subgroups);
             let dot = tilings
@@ -128,6 +130,9 @@ impl Builder<'_> {
             let mut choices = Vec::with_capacity(tilings.len());
             for (most, tiling) in tilings {
                 let [columns, rows] = tiling.extent();
+                let columns = Axis::Fixed(columns4.div_ceil(columns));
+                let rows = Axis::Per { of, each: rows };
+                let one = Axis::Fixed(1);
                 choices.push(SizedKernel {
                     most,
                     kernel: Kernel::Matmul(MatmulKernel {
@@ -135,11 +140,11 @@ impl Builder<'_> {
                         stored: shard.stored,
                         store,
                     }),
-                    grid: [
-                        Axis::Fixed(columns4.div_ceil(columns)),
-                        Axis::Per { of, each: rows },
-                        Axis::Fixed(1),
-                    ],
+                    grid: match tiling {
+                        // Those that read the same weights run side by side.
+                        Tiling::Columns { .. } => [rows, columns, one],
+                        _ => [columns, rows, one],
+                    },
                 });
             }
             let spread = shard.stored == StorageFormat::Int4;

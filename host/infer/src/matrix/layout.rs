@@ -17,11 +17,14 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The order that a set of kernels reads.
+    /// The order in which a set of kernels reads rows that are so stored.
     #[must_use]
-    pub fn of(kernels: KernelSet) -> Layout {
+    pub fn of(kernels: KernelSet, stored: StorageFormat) -> Layout {
         match kernels.matmul {
             KernelVariant::Software => Layout::Tiles,
+            KernelVariant::Portable | KernelVariant::Subgroup if !stored.is_float() => {
+                Layout::Tiles
+            }
             _ => Layout::Rows,
         }
     }

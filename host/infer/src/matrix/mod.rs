@@ -6,6 +6,7 @@ mod dispatch;
 mod lab;
 mod layout;
 mod packing;
+mod parts;
 mod storage;
 
 use tidegate_weights::Tensor;
@@ -33,7 +34,6 @@ pub(crate) struct Matrix {
     pub(crate) width: usize,
     /// Groups of 32 elements of a stored row.
     groups: usize,
-    layout: Layout,
     shards: Vec<Shard>,
 }
 
@@ -41,6 +41,7 @@ pub(crate) struct Matrix {
 #[derive(Debug)]
 struct Shard {
     stored: StorageFormat,
+    layout: Layout,
     values: wgpu::Buffer,
     scales: Option<wgpu::Buffer>,
     high: Option<wgpu::Buffer>,

@@ -174,7 +174,6 @@ impl<'a> Packing<'a> {
         label: &str,
         bytes: u64,
     ) -> Result<Matrix, LoadError> {
-        let layout = Layout::of(kernels);
         let groups = self.groups();
         let mut shards = Vec::new();
         for run in self.runs() {
@@ -196,6 +195,7 @@ impl<'a> Packing<'a> {
                     first: run.first + first,
                     rows,
                 };
+                let layout = Layout::of(kernels, run.stored);
                 shards.push(self.shard(gpu, layout, label, &shard, bytes)?);
             }
         }
@@ -203,7 +203,6 @@ impl<'a> Packing<'a> {
             columns: padded(self.rows.len()),
             width: self.width(),
             groups,
-            layout,
             shards,
         })
     }
@@ -262,6 +261,7 @@ impl<'a> Packing<'a> {
         })?;
         Ok(Shard {
             stored,
+            layout,
             values,
             scales,
             high,

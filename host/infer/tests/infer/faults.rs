@@ -477,6 +477,37 @@ fn kernels_that_leave_out_a_part_of_wide_rows_are_not_used() {
     }
 }
 
+/// The same of integers: the last group, those from some on, or parts that nobody adds up.
+#[test]
+fn kernels_that_leave_out_a_part_of_wide_rows_of_integers_are_not_used() {
+    let checkpoint = Checkpoint::random(even_config(), Format::Int8, 5);
+    let device = to_spoil();
+    let groups = "for (var g = part; g < params.groups; g += params.parts) {";
+    for (from, to) in [
+        (
+            groups,
+            "for (var g = part; g + 1u < params.groups; g += params.parts) {",
+        ),
+        (
+            groups,
+            "for (var g = part; g < min(params.groups, 100u); g += params.parts) {",
+        ),
+        (
+            "for (var p = 0u; p < min(params.parts - round, PARTS); p++) {",
+            "for (var p = 0u; p < min(params.parts - round, 8u); p++) {",
+        ),
+        (
+            "for (var round = 0u; round < params.parts; round += PARTS) {",
+            "for (var round = 0u; round < min(params.parts, PARTS); round += PARTS) {",
+        ),
+    ] {
+        device.sabotage("matmul", Sabotage::Edited { from, to });
+        let error =
+            GpuDecoder::load(&device, &checkpoint, &options(KernelVariant::Portable)).unwrap_err();
+        assert_wrong("matmul", &error);
+    }
+}
+
 /// Head norms: half of the lanes where only a wide head has them all at work, and a sum whose order depends on the row.
 #[test]
 fn head_norms_that_leave_out_lanes_or_sum_otherwise_by_row_are_not_used() {

@@ -303,10 +303,9 @@ fn an_embedding_is_the_exact_row_of_each_token_in_every_format() {
 #[test]
 fn a_row_has_the_same_bits_at_any_number_of_rows() {
     for (name, lab) in labs() {
-        let lab = lab.reproducible();
         let mut random = Random(44);
-        for format in FORMATS {
-            let width = widths(format)[0] * 2;
+        for (format, times) in FORMATS.into_iter().flat_map(|of| [(of, 2), (of, 9)]) {
+            let width = widths(format)[0] * times;
             let weights = Weights::random(&mut random, format, 37, width);
             let input = random.units(32 * width);
             let product = |rows: usize| {
@@ -325,6 +324,32 @@ fn a_row_has_the_same_bits_at_any_number_of_rows() {
                 );
             }
         }
+    }
+}
+
+/// Who sums what differs, and not the sums: no subgroup has a part in them.
+#[test]
+fn products_of_integers_have_the_same_bits_in_both_variants_for_gpus() {
+    let labs = [KernelVariant::Portable, KernelVariant::Subgroup]
+        .map(|variant| Lab::on(gpu(), variant, false).unwrap());
+    let mut random = Random(52);
+    for format in [Format::Int8, Format::Int4, Format::Q4K, Format::Q6K] {
+        // 80 groups: more than there are parts, and no multiple of them.
+        let width = 2560;
+        let weights = Weights::random(&mut random, format, 37, width);
+        let input = random.units(9 * width);
+        let [portable, subgroup] = labs.each_ref().map(|lab| {
+            let rows = [9, 4, 1].map(|rows| {
+                let input = &input[..rows * width];
+                let experiment = lab.matmul(vec![weights.tensor()], input, None).unwrap();
+                lab.run(&experiment, 1).unwrap();
+                lab.output_of(&experiment, 0, 37).unwrap()
+            });
+            rows.concat()
+        });
+        assert_same(&subgroup, &portable, &format!("{format:?}"));
+        let all: Vec<f32> = [9, 4, 1].map(|rows| &portable[..rows * 37]).concat();
+        assert_same(&portable, &all, &format!("{format:?}, by rows"));
     }
 }
 

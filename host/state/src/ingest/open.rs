@@ -225,7 +225,7 @@ impl Found {
                 }
                 cut_away = Some(format!(
                     "{bytes} bytes at byte {at} of {} are torn, as after a kill in the middle of a write, and are cut away: \
-                     nobody was told that they are kept",
+                     nobody was told that they are kept, unless the disk has damaged what was written last",
                     path.display()
                 ));
             }

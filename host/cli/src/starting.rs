@@ -27,7 +27,7 @@ use crate::terminal::{under_way, works};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After so long in which no load of a model has gone on, a start is taken for hung.
 const HUNG: Duration = Duration::from_secs(600);
-const STARTING: &str = "the pipeline is starting: its models are being loaded; try again";
+const STARTING: &str = "the pipeline is starting; try again when it runs";
 
 /// A host that runs, or is about to.
 pub(crate) struct StartingHost {

@@ -365,9 +365,19 @@ impl Client {
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
         match &self.found {
             Some(path) if !self.is_there() => ClientError::Stale { path: path.clone() },
-            _ => ClientError::Unreachable {
+            found => ClientError::Unreachable {
                 address: self.file.address,
-                why: error.to_string(),
+                why: match (found, error) {
+                    // Where an earlier host listened, whose file is still there.
+                    (Some(_), ureq::Error::Io(refused))
+                        if refused.kind() == std::io::ErrorKind::ConnectionRefused =>
+                    {
+                        format!(
+                            "{error}; a process has the state directory: the host is starting or ending, try again"
+                        )
+                    }
+                    _ => error.to_string(),
+                },
             },
         }
     }

@@ -555,6 +555,80 @@ fn damage_in_what_was_acknowledged_is_refused_and_not_cut_away() {
     }
 }
 
+/// A disk with a log in which the first batch has a sync of its own and all others share one.
+fn one_group_of(batches: u64) -> MemoryDisk {
+    let gate = Arc::new(Gate::default());
+    let whole = IngestLimits {
+        segment: 16 << 10,
+        ..limits()
+    };
+    let log = FileIngestLog::open(gate.clone(), Path::new(DIRECTORY), whole).unwrap();
+    let log = Arc::new(log);
+    gate.close(true);
+    let appends = gate.disk.appends();
+    let append = |number| {
+        let log = log.clone();
+        std::thread::spawn(move || log.append(&batch(number)).unwrap())
+    };
+    let first = append(0);
+    until(|| gate.disk.appends() > appends);
+    let others: Vec<_> = (1..batches).map(append).collect();
+    until(|| log.waiting() == batches as usize);
+    gate.close(false);
+    for append in others.into_iter().chain([first]) {
+        append.join().unwrap();
+    }
+    gate.disk.clone()
+}
+
+#[test]
+fn damage_in_a_batch_that_shared_its_sync_with_later_ones_is_refused_and_a_lost_sector_is_torn() {
+    let disk = one_group_of(9);
+    let path = Path::new(DIRECTORY).join("segment-0000");
+    let bytes = disk.bytes(&path);
+    let length = (bytes.len() - 60) / 9;
+    assert_eq!(
+        length * 9 + 60,
+        bytes.len(),
+        "all batches are of one length"
+    );
+    let broken = |change: &dyn Fn(&mut Vec<u8>)| {
+        let disk = disk.restart(0);
+        let mut broken = bytes.clone();
+        change(&mut broken);
+        drop(disk.replace(&path, &broken).unwrap());
+        try_open(&disk)
+    };
+    let last = bytes.len() - length;
+    for at in 60..last {
+        let flipped = broken(&|bytes| bytes[at] ^= 1 << (at % 8));
+        let error = flipped.unwrap_err().to_string();
+        assert!(
+            error.contains("damaged and later ones follow"),
+            "{at}: {error}"
+        );
+    }
+    for at in last..bytes.len() {
+        let log = broken(&|bytes| bytes[at] ^= 1).unwrap();
+        assert!(log.torn().is_some(), "nothing follows");
+        assert_eq!(numbers(&log).len(), 8);
+    }
+    // What a machine that went down had not written of the group.
+    let group = 60 + length;
+    for (hole, kept) in [
+        (group..512.max(group), 1),
+        (512..1024, (512 - 60) / length),
+        (1024..2048, (1024 - 60) / length),
+    ] {
+        if hole.is_empty() {
+            continue;
+        }
+        let log = broken(&|bytes| bytes[hole.clone()].fill(0)).unwrap();
+        assert!(log.torn().is_some(), "{hole:?}");
+        assert_eq!(numbers(&log).len(), kept, "{hole:?}");
+    }
+}
+
 #[test]
 fn what_a_client_sends_is_never_taken_for_an_entry() {
     let disk = MemoryDisk::new();

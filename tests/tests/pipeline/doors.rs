@@ -159,6 +159,11 @@ fn letters_are_looked_at_without_the_key_without_the_lock_and_whatever_process_h
     let sent = letters(&workspace, &["send", &id]);
     let why = String::from_utf8(sent.stderr).unwrap();
     assert!(why.contains("in use"), "{why}");
+    // Or there is what an earlier host left, and nothing listens there.
+    workspace.write("state/admin.json", left.to_string());
+    let sent = letters(&workspace, &["send", &id]);
+    let why = String::from_utf8(sent.stderr).unwrap();
+    assert!(why.contains("the host is starting or ending"), "{why}");
     drop(log);
     // The key was never in the directory, and nothing has made another.
     assert!(!workspace.path("state/key").exists());

@@ -95,6 +95,50 @@ fn marks_that_are_damaged_are_said_and_end_no_start() {
 }
 
 #[test]
+fn a_log_of_letters_that_is_gone_and_that_a_cut_knows_is_said_by_each_run_until_another_is_read() {
+    let gone = [
+        "state/again",
+        "state/again/in.again",
+        "state/again/in.again/segment-0001",
+    ];
+    for place in gone {
+        let workspace = Workspace::new(&pipeline(GRUMBLES));
+        workspace.write("in.jsonl", input(20));
+        workspace.run_pipeline();
+        workspace.pipeline(&pipeline(NONE));
+        letters(&workspace, &["send", "--all", "--stage", "abuse"]);
+        let said = run(&workspace);
+        assert!(!said.contains("lost"), "{said}");
+        let before = list(&workspace, &["--stage", "abuse"]);
+        let path = workspace.path(place);
+        match path.is_dir() {
+            true => std::fs::remove_dir_all(path).unwrap(),
+            false => std::fs::remove_file(path).unwrap(),
+        }
+        // The second time the new log is there, with nothing in it.
+        for _ in 0..2 {
+            let said = run(&workspace);
+            assert!(said.contains("can be sent once more"), "{said}");
+            assert!(said.contains("that no cut has are lost"), "{said}");
+            assert!(said.contains("up to 6, is gone"), "{said}");
+        }
+        let after = list(&workspace, &["--stage", "abuse"]);
+        if place != "state/again" {
+            assert_eq!(after, before, "the marks are there");
+            continue;
+        }
+        // Whoever sends is told too, before anything goes twice.
+        let id = text(&after[0], "id");
+        let sent = workspace.run(&["dead-letters", "send", "--pipeline", "pipeline.toml", id]);
+        let said = String::from_utf8_lossy(&sent.stderr).into_owned();
+        assert!(said.contains("can be sent once more"), "{said}");
+        run(&workspace);
+        let said = run(&workspace);
+        assert!(!said.contains("lost"), "{said}");
+    }
+}
+
+#[test]
 fn letters_that_are_sent_again_are_counted_as_a_source_from_the_first_one_on() {
     let workspace = Workspace::new(&pipeline(GRUMBLES));
     workspace.write("in.jsonl", input(20));

@@ -223,7 +223,7 @@ impl Files {
                 let layer: Arc<dyn FileLayer> = Arc::new(Disk);
                 let (state, log, recovered) = StateDirectory::open(&pipeline.state, layer)?;
                 let seal = wire::letters::seal(&state);
-                let again = Again::all(&pipeline, &Arc::new(state))?;
+                let again = Again::all(&pipeline, &Arc::new(state), &recovered.tasks)?;
                 (again, recovered, Some(log), Some(seal))
             }
         };

@@ -192,7 +192,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     wire::sweep(&components, &slots, &recovered.slots);
     let gateway = wire::gateway::Gateway::open(&pipeline, &state)?;
-    let again = Again::all(&pipeline, &state)?;
+    let again = Again::all(&pipeline, &state, &recovered.tasks)?;
     let sources = wire::sources(&pipeline, gateway.as_ref(), &again, state.instance());
     if stopping.is_told() {
         return Ok(());

@@ -3,13 +3,14 @@
 //! Where cuts are in the commit log, letters go through a log in the state directory; where they are transactions of a
 //! Kafka cluster, through a topic there.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use tidegate_connect::kafka::{KafkaAgain, KafkaCommitter};
 use tidegate_connect::{LetterSource, letter_sent};
-use tidegate_contract::{CommitPoint, IngestLog as _, LetterSeal, Source};
+use tidegate_contract::{CommitPoint, IngestLog as _, LetterSeal, Source, TaskId, TaskImage};
 use tidegate_control::config::{Pipeline, SourceKind};
 use tidegate_state::{IngestLimits, Passed, PassedKeys, PassingLog, PrivateDisk, StateDirectory};
 use tidegate_telemetry::WorkKind;
@@ -72,10 +73,12 @@ pub(crate) enum Way {
 }
 
 impl Again {
-    /// Those of a pipeline. Logs that are not there are made; topics, when they are needed.
+    /// Those of a pipeline. Logs that are not there are made; topics, when they are needed. `tasks` is what the commit log
+    /// has: letters that went through a log which is gone are told.
     pub(crate) fn all(
         pipeline: &Pipeline,
         state: &Arc<StateDirectory>,
+        tasks: &BTreeMap<TaskId, TaskImage>,
     ) -> Result<Vec<Again>, Failure> {
         // A topic has the marks of its letters itself.
         let marks = match in_log(pipeline).next() {
@@ -84,7 +87,7 @@ impl Again {
         };
         Again::each(pipeline, |name| {
             let marks = marks.as_ref().context("cuts are not in the commit log")?;
-            marks.log(name, state)
+            marks.log(name, state, tasks)
         })
     }
 
@@ -192,7 +195,12 @@ impl Marks {
 
     /// The log of a source. It is made if it is not there: by its name the cuts know it from another that comes in its
     /// place.
-    fn log(&self, name: &str, state: &StateDirectory) -> anyhow::Result<LetterLog> {
+    fn log(
+        &self,
+        name: &str,
+        state: &StateDirectory,
+        tasks: &BTreeMap<TaskId, TaskImage>,
+    ) -> anyhow::Result<LetterLog> {
         let directory = state.private(&[DIRECTORY, name])?;
         let work = works().begin(WorkKind::Replay, &format!("log of {name}"));
         let log = PassingLog::open(
@@ -212,6 +220,18 @@ impl Marks {
         }
         if let Some(torn) = log.torn() {
             tracing::warn!(source = name, "letters that are sent again: {torn}");
+        }
+        let task = TaskId {
+            source: name.to_owned(),
+            partition: 0,
+        };
+        if let Some(gone) = tasks.get(&task).and_then(|image| log.gone(image)) {
+            tracing::warn!(
+                path = %directory.display(),
+                source = name,
+                "letters that went through and of which the mark is lost with the log can be sent once more, and letters \
+                 that were acknowledged as sent and that no cut has are lost: {gone}"
+            );
         }
         Ok(LetterLog {
             keys: self.keys.clone(),

@@ -125,6 +125,12 @@ pub(super) fn identity(id: &LogId) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Whether a text can be a log's id.
+pub(super) fn is_identity(text: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == 2 * size_of::<LogId>() && text.bytes().all(is_digit)
+}
+
 /// What the files add up to.
 struct Found {
     id: LogId,
@@ -219,7 +225,7 @@ impl Found {
                 }
                 cut_away = Some(format!(
                     "{bytes} bytes at byte {at} of {} are torn, as after a kill in the middle of a write, and are cut away: \
-                     nobody was told that they are kept",
+                     nobody was told that they are kept, unless the disk has damaged what was written last",
                     path.display()
                 ));
             }

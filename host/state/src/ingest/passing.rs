@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_contract::{
-    FileLayer, IngestBatch, IngestError, IngestLog, IngestRecord, Ingested, LoggedRecord,
+    FileLayer, IngestBatch, IngestError, IngestLog, IngestRecord, Ingested, LoggedRecord, TaskImage,
 };
 
 use super::limits::IngestLimits;
 use super::log::FileIngestLog;
+use super::open::is_identity;
 use super::passed::{Begun, Passed, PassedKeys};
 
 /// When a record came, microseconds since the Unix epoch, as it says itself.
@@ -124,6 +125,24 @@ impl PassingLog {
     /// Whether it has let go of batches of which no key is left: the file of keys was taken away.
     pub fn has_lost_keys(&self) -> bool {
         self.has_lost_keys
+    }
+
+    /// What is gone of it, for a person, as a cut knows its task: it is another log than the cut's, or ends before the
+    /// position that the cut has. A task that was no log's says nothing.
+    pub fn gone(&self, image: &TaskImage) -> Option<String> {
+        let position = image.position.unwrap_or_default();
+        if !is_identity(&image.identity) {
+            return None;
+        }
+        if image.identity != self.identity() {
+            return Some(format!(
+                "the log that the last cut knows, which was read up to {position}, is gone, and another is in its place"
+            ));
+        }
+        let end = self.offsets().end;
+        (end < position).then(|| {
+            format!("the log ends at {end}, and the last cut has read it up to {position}")
+        })
     }
 
     /// The keys of what passed through it, and through others.

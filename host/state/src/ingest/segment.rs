@@ -4,6 +4,10 @@ use tidegate_contract::{IdempotencyKey, LoggedRecord};
 
 use super::format::{self, Batch, ENTRY, EntryHeader, HEADER, Header, LogId};
 
+/// What a disk writes at once, at the least: of a write that was cut short each such piece is there or reads as zeros, since
+/// the file had no bytes there before.
+const SECTOR: usize = 512;
+
 /// A flaw: at which byte, and what it is.
 pub(super) type Flaw = (usize, &'static str);
 
@@ -68,16 +72,35 @@ impl Segment {
         Ok((segment, None))
     }
 
-    /// Of the group that was being written when the process ended any part may be there, of a later one nothing.
+    /// Of the group that was being written when the process or the machine ended any sectors may be there, of a later one
+    /// nothing. An entry that is not whole and lacks no sector, while later ones are there, was once whole.
     fn is_torn(&self, at: usize) -> Result<(), Flaw> {
         let unsynced = self.group + u64::from(self.whole);
-        let rest = &self.bytes[at..];
-        let mut later = (1..rest.len().saturating_sub(ENTRY))
-            .filter_map(|from| EntryHeader::read(&self.header.id, &rest[from..]));
-        match later.any(|entry| entry.group > unsynced) {
-            true => Err((at, "an entry is damaged and later ones follow it")),
-            false => Ok(()),
+        let is_later = |from: &usize| *from < self.bytes.len().saturating_sub(ENTRY);
+        let mut later = (at + 1..).take_while(is_later).filter_map(|from| {
+            let entry = EntryHeader::read(&self.header.id, &self.bytes[from..])?;
+            Some((from, entry.group))
+        });
+        let damaged = Err((at, "an entry is damaged and later ones follow it"));
+        match later.next() {
+            None => Ok(()),
+            Some((_, group)) if group > unsynced => damaged,
+            Some((next, _)) if !self.lacks_sector(at, next) => damaged,
+            Some(_) => match later.any(|(_, group)| group > unsynced) {
+                true => damaged,
+                false => Ok(()),
+            },
         }
+    }
+
+    /// Whether a sector between these bytes reads as zeros, or what the first one has of them.
+    fn lacks_sector(&self, from: usize, to: usize) -> bool {
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        let boundary = from.next_multiple_of(SECTOR);
+        let first = self.bytes[..to].get(from..boundary);
+        let others = self.bytes[..to].get(boundary..).unwrap_or_default();
+        first.is_some_and(|first| !first.is_empty() && is_zero(first))
+            || others.chunks_exact(SECTOR).any(is_zero)
     }
 
     /// Adds the entry that begins at this byte.

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_contract::{IngestBatch, IngestError, IngestLog, IngestRecord, KeyedLogError};
+use tidegate_contract::{
+    IngestBatch, IngestError, IngestLog, IngestRecord, KeyedLogError, TaskImage,
+};
 use tidegate_state::{
     Crash, Fault, FileIngestLog, IngestLimits, Lasting, MemoryDisk, OpenedKeys, Passed, PassedKeys,
     PassingLog,
@@ -226,6 +228,35 @@ fn a_log_that_has_let_go_of_batches_and_finds_no_key_says_that_they_are_lost() {
     let lost = over(&disk, elsewhere()).unwrap();
     assert!(lost.has_lost_keys());
     assert_eq!(lost.passed(&key(0)), None);
+}
+
+#[test]
+fn a_log_that_is_not_the_one_of_the_last_cut_or_ends_before_it_says_what_is_gone() {
+    let disk = MemoryDisk::new();
+    let log = open(&disk);
+    log.append(&batch(0)).unwrap();
+    let cut = |identity: String, position| TaskImage {
+        identity,
+        position,
+        ..TaskImage::default()
+    };
+    for position in [None, Some(0), Some(2)] {
+        assert_eq!(log.gone(&cut(log.identity(), position)), None);
+    }
+    let short = log.gone(&cut(log.identity(), Some(3))).unwrap();
+    assert!(
+        short.contains("ends at 2") && short.contains("up to 3"),
+        "{short}"
+    );
+    let was = open(&MemoryDisk::new()).identity();
+    for position in [None, Some(0), Some(2)] {
+        let other = log.gone(&cut(was.clone(), position)).unwrap();
+        assert!(other.contains("is gone"), "{other}");
+    }
+    // A cut that knew no identity, and one of letters that went through a topic.
+    for identity in ["", "kafka topic letters.in.again"] {
+        assert_eq!(log.gone(&cut(identity.into(), Some(2))), None);
+    }
 }
 
 #[test]

@@ -309,6 +309,10 @@ fn a_file_that_is_gone_is_found_by_verify_and_by_the_next_run() {
     }
 }
 
+/// Puts something at a path.
+#[cfg(unix)]
+type Making<'a> = &'a dyn Fn(&Path);
+
 /// A chain of several files, and what the commit log has of it.
 #[cfg(unix)]
 fn chain_of_files() -> (tempfile::TempDir, PathBuf, Vec<SinkPosition>, Vec<PathBuf>) {
@@ -345,7 +349,7 @@ fn a_run_does_not_begin_where_a_file_of_the_chain_is_none_any_more_or_was_cut_sh
     let device = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
     let empty = |path: &Path| std::fs::write(path, "").unwrap();
     let short = |path: &Path| std::fs::write(path, "{\"number\":1").unwrap();
-    let kinds: [(&dyn Fn(&Path), &str); 5] = [
+    let kinds: [(Making<'_>, &str); 5] = [
         (&fifo, "is a pipe"),
         (&directory, "is a directory"),
         (&device, "is a device"),

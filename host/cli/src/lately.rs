@@ -65,11 +65,16 @@ pub(crate) struct GrownStage {
     pub(crate) full: f64,
 }
 
-/// Totals of the last [`LATELY`], the oldest first.
-#[derive(Debug, Default)]
+/// Totals of the last [`LATELY`], the oldest first: at least one.
+#[derive(Debug)]
 pub(crate) struct Lately(Mutex<VecDeque<(Duration, Totals)>>);
 
 impl Lately {
+    /// A run begins at this time: nothing has grown before it.
+    pub(crate) fn begins(now: Duration) -> Lately {
+        Lately(Mutex::new(VecDeque::from([(now, Totals::default())])))
+    }
+
     /// The totals at this time are these.
     fn note(&self, now: Duration, totals: Totals) {
         // Each change is whole before anything can panic.
@@ -224,10 +229,9 @@ mod tests {
 
     #[test]
     fn a_total_has_grown_only_as_long_as_that_is_not_long_ago() {
-        let lately = Lately::default();
         let second = Duration::from_secs;
-        assert_eq!(lately.grown(second(9), &totals(9, &[])), Grown::default());
-        lately.note(second(1), totals(3, &[]));
+        let noted = VecDeque::from([(second(1), totals(3, &[]))]);
+        let lately = Lately(Mutex::new(noted));
         let calm = lately.grown(second(2), &totals(3, &[]));
         assert_eq!((calm.aborted, calm.stages.len()), (0, 0), "{calm:?}");
         assert!(calm.rejected.is_empty() && calm.failed.is_empty());
@@ -244,6 +248,20 @@ mod tests {
         let later = lately.grown(second(13), &totals(4, &[]));
         assert!(later.stages.is_empty(), "{later:?}");
         assert!(lately.0.lock().unwrap().len() <= 12);
+    }
+
+    #[test]
+    fn what_went_wrong_in_the_first_moments_of_a_run_has_grown() {
+        let second = Duration::from_secs;
+        let lately = Lately::begins(second(3));
+        lately.note(second(4), totals(1, &[("guest", 1, 1)]));
+        let grown = lately.grown(second(8), &totals(1, &[("guest", 1, 1)]));
+        assert_eq!((grown.since, grown.aborted), (second(5), 1));
+        assert_eq!(grown.rejected, [("in".to_owned(), 1)]);
+        assert_eq!(grown.failed, [("support".to_owned(), 7)]);
+        let stage = &grown.stages[0];
+        assert_eq!((stage.dead, stage.failed, stage.lost), (1, 1, 1));
+        assert_eq!(stage.full, 0.2);
     }
 
     #[test]

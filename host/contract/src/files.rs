@@ -33,6 +33,11 @@ pub trait FileLayer: Send + Sync + Debug {
     }
     /// Length of a file in bytes; none if there is no such file. A file may be as large as the disk: it is not read.
     fn length(&self, path: &Path) -> io::Result<Option<u64>>;
+    /// What lies there that is no file, in words: reading it would wait for ever, or never end. None of a file, and where
+    /// nothing is. It is not opened.
+    fn no_file(&self, _path: &Path) -> io::Result<Option<&'static str>> {
+        Ok(None)
+    }
     /// Reads a whole file; none if there is no such file.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
     /// Writes a file that is seen whole or not at all: temporary file, fsync, rename, fsync of the directory. The new
@@ -49,6 +54,9 @@ impl<T: FileLayer + ?Sized> FileLayer for Arc<T> {
     }
     fn length(&self, path: &Path) -> io::Result<Option<u64>> {
         (**self).length(path)
+    }
+    fn no_file(&self, path: &Path) -> io::Result<Option<&'static str>> {
+        (**self).no_file(path)
     }
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         (**self).read(path)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_telemetry::{plain, work_line};
 
 use crate::graph::Graph;
@@ -447,6 +447,15 @@ pub enum DeployRefused {
     /// The host is ending.
     #[error("the pipeline is ending")]
     Ending,
+}
+
+/// Of a member of a body that need not be there: null is as if it were not.
+pub(crate) fn or_default<'de, T, D>(from: D) -> Result<T, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 pub(crate) fn list(names: &[String]) -> String {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::or_default;
+
 /// Most letters of a page.
 pub const MAX_LETTERS: usize = 500;
 /// Letters of a page whose request says no number.
@@ -153,7 +155,11 @@ pub struct SendLetters {
     /// Their ids.
     pub ids: Vec<String>,
     /// Also those whose records had private attributes that cannot be had again: they go without.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "is_false"
+    )]
     pub without_private: bool,
 }
 

@@ -1,9 +1,9 @@
 //! What the admin API says of the playground: a model that is asked, and a record that is run through the pipeline and
 //! written nowhere.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::api::list;
+use crate::api::{list, or_default};
 
 /// Longest value of a record that is tried, bytes.
 pub const MAX_TRIED: usize = 1 << 20;
@@ -36,21 +36,26 @@ pub struct ModelQuestion {
     #[serde(default)]
     pub system: Option<String>,
     /// Whether the prompt goes to the model as it is, without its chat template.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub raw: bool,
     /// Most tokens of the answer.
-    #[serde(default = "usual_tokens")]
+    #[serde(default = "usual_tokens", deserialize_with = "or_usual_tokens")]
     pub max_tokens: u32,
     /// 0 takes the likeliest token each time.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub temperature: f64,
     /// Seed of the sampling.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub seed: u64,
 }
 
 fn usual_tokens() -> u32 {
     256
+}
+
+/// Null is as if it were not there.
+fn or_usual_tokens<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_else(usual_tokens))
 }
 
 impl ModelQuestion {
@@ -130,10 +135,10 @@ pub struct TryRecord {
     /// What is decoded.
     pub value: String,
     /// Its headers: name and value.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub headers: Vec<(String, String)>,
     /// Whether models are asked. Without, what would go to a model ends before it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub ask: bool,
     /// How long it may take, seconds; without, as long as any may.
     #[serde(default, skip_serializing_if = "Option::is_none")]

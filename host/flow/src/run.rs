@@ -393,6 +393,7 @@ fn guard(
     mut worker: Worker,
     meters: &Meters,
 ) -> Result<Vec<SinkPosition>, FlowError> {
+    let _marked = meters.marks();
     let shared = worker.shared.clone();
     let result = catch_unwind(AssertUnwindSafe(|| worker.run())).unwrap_or_else(|panic| {
         let why = panic

@@ -1,7 +1,7 @@
 //! The real disk, reached through directory handles (cap-std), so that a path is resolved once.
 
 use std::ffi::OsString;
-use std::fs::{File, TryLockError};
+use std::fs::{File, FileType, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -68,6 +68,30 @@ fn parent(path: &Path, create: bool) -> io::Result<(Dir, OsString)> {
 pub(crate) fn is_there(path: &Path) -> io::Result<bool> {
     path.try_exists()
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+/// What something is that is no file.
+pub(crate) fn no_file(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        return None;
+    }
+    if kind.is_dir() {
+        return Some("a directory");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        if kind.is_fifo() {
+            return Some("a pipe");
+        }
+        if kind.is_socket() {
+            return Some("a socket");
+        }
+        if kind.is_block_device() || kind.is_char_device() {
+            return Some("a device");
+        }
+    }
+    Some("something of another kind")
 }
 
 /// Makes a directory and those it lies in, each durable in its parent.
@@ -150,6 +174,14 @@ impl FileLayer for Disk {
         }
     }
 
+    fn no_file(&self, path: &Path) -> io::Result<Option<&'static str>> {
+        match std::fs::metadata(path) {
+            Ok(facts) => Ok(no_file(facts.file_type())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let mut file = match parent(path, false).and_then(|(directory, name)| directory.open(name))
@@ -188,6 +220,10 @@ impl FileLayer for PrivateDisk {
 
     fn length(&self, path: &Path) -> io::Result<Option<u64>> {
         Disk.length(path)
+    }
+
+    fn no_file(&self, path: &Path) -> io::Result<Option<&'static str>> {
+        Disk.no_file(path)
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {

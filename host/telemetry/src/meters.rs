@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracing::span::EnteredSpan;
+
 use crate::edges::Edges;
 use crate::ends::{CutClock, Settled, SinkMeters, SourceMeters, microseconds_now};
 use crate::lately::Lately;
@@ -281,7 +283,8 @@ impl Meters {
         Self { edges, ..self }
     }
 
-    /// Of what runs beside the stream: it is counted, and no more than `debug` is said of it in the log.
+    /// Of what runs beside the stream: it is counted, and no more than `debug` is said of it in the log, in the span
+    /// `trial` ([`marks`](Meters::marks)).
     #[must_use]
     pub fn beside(self) -> Self {
         Self {
@@ -294,6 +297,11 @@ impl Meters {
     pub(crate) fn logs(&self, number: u64) -> bool {
         let power = |digits| 10u64.pow(digits) == number;
         !self.beside && (number <= 10 || number.checked_ilog10().is_some_and(power))
+    }
+
+    /// What this thread logs until the guard goes is of what these count: beside the stream it is marked as a trial's.
+    pub fn marks(&self) -> Option<EnteredSpan> {
+        self.beside.then(|| tracing::debug_span!("trial").entered())
     }
 
     /// Whether this is of what runs beside the stream.

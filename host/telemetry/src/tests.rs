@@ -1,11 +1,67 @@
 //! Events and what the meters, the summary and the metrics say after them.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use crate::events::*;
 use crate::metrics::{Exposition, Kind, Since, Unit, table};
 use crate::{Meters, SlotSummary, Summary};
+
+/// What is logged by one thread: of each line, the spans that it stands in.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<(Vec<&'static str>, Vec<String>)>>);
+
+impl Subscriber for Lines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.0.lock().unwrap().0.push(span.metadata().name());
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        let (spans, lines) = &mut *self.0.lock().unwrap();
+        lines.push(spans.join(":"));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {
+        self.0.lock().unwrap().0.pop();
+    }
+}
+
+#[test]
+fn what_is_logged_of_a_trial_is_marked_and_the_stream_has_no_mark() {
+    // With one alone, tracing asks only the thread that comes by first whether anybody listens: that may be another test.
+    let _another = Dispatch::new(Lines::default());
+    let lines = Lines::default();
+    tracing::subscriber::with_default(lines.clone(), || {
+        for meters in [Meters::new("a", ["b"]).beside(), Meters::new("a", ["b"])] {
+            let _marked = meters.marks();
+            RecordDead {
+                trace: None,
+                stage: "b",
+                source: "tickets",
+                partition: 0,
+                offset: 17,
+                reason: "not JSON",
+            }
+            .emit(&meters);
+        }
+    });
+    assert_eq!(lines.0.lock().unwrap().1, ["trial", ""]);
+}
 
 /// A small run: ten read, one undecodable, one split into three, two dropped, one dead at the model.
 fn run() -> Meters {

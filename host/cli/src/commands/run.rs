@@ -283,6 +283,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         (log.as_ref(), &recovered),
         layer.as_ref(),
     )?;
+    let lately = Lately::begins(meters.clock());
     let run = Run::start(topology, parts, log, recovered, meters.clone())?;
     stopping.runs(run.controls(), serving.clone());
     if let Some(serving) = &serving {
@@ -318,7 +319,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         audit,
         silent_at_most: silent_at_most(&pipeline),
         stopped: Mutex::new(None),
-        lately: Lately::default(),
+        lately,
     });
     if let Some(serving) = &host.serving {
         let host = Arc::downgrade(&host);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tidegate_contract::{
-    Answer, CLASS_BESIDE, Made, Makes, Model, ModelError, ModelFacts, Piece, Prompt, Reply,
-    Request, RequestId,
+    Answer, CLASS_BESIDE, Made, Makes, Model, ModelError, ModelFacts, ModelTask, Piece, Prompt,
+    Reply, Request, RequestId,
 };
 
 /// Tokens of all that the playground asked.
@@ -18,13 +18,20 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    fn add(&self, answer: &Answer) {
-        let prompt = u64::from(answer.prompt_tokens);
+    fn add(&self, prompt: u64, generated: u64) {
         self.prompt.fetch_add(prompt, Ordering::Relaxed);
-        if let Made::Choices(choices) = &answer.made {
+        self.generated.fetch_add(generated, Ordering::Relaxed);
+    }
+}
+
+/// Tokens of the answers, with those that they begin with.
+fn generated(answer: &Answer) -> u64 {
+    match &answer.made {
+        Made::Choices(choices) => {
             let made: usize = choices.iter().map(|choice| choice.tokens.len()).sum();
-            self.generated.fetch_add(made as u64, Ordering::Relaxed);
+            made as u64
         }
+        _ => 0,
     }
 }
 
@@ -94,19 +101,61 @@ struct Counted {
     reply: Box<dyn Reply>,
     id: RequestId,
     loans: Arc<Loans>,
+    /// Whether who asked has any use for pieces.
+    wants_pieces: bool,
+    /// Tokens of the prompt, as far as the model can say.
+    prompt: u64,
+    /// Tokens that each answer begins with: they were counted when they were made.
+    begins_with: u64,
+    /// Tokens of each answer by now, with those that it begins with.
+    made: BTreeMap<u32, u64>,
+}
+
+impl Counted {
+    fn has_made(&mut self, choice: u32, index: u32) {
+        let made = self.made.entry(choice).or_default();
+        *made = (*made).max(u64::from(index) + 1);
+    }
+
+    /// Tokens of the prompt and of the answers. One that was left before its first token counts for nothing: nobody says
+    /// how much of its prompt was read.
+    fn tokens(&self, result: &Result<Answer, ModelError>) -> (u64, u64) {
+        match result {
+            Ok(answer) => {
+                let choices = match &answer.made {
+                    Made::Choices(choices) => choices.len() as u64,
+                    _ => 0,
+                };
+                let before = self.begins_with * choices;
+                let generated = generated(answer).saturating_sub(before);
+                (u64::from(answer.prompt_tokens), generated)
+            }
+            Err(_) if self.made.is_empty() => (0, 0),
+            Err(_) => {
+                let made = self.made.values();
+                let made = made.map(|made| made.saturating_sub(self.begins_with));
+                (self.prompt, made.sum())
+            }
+        }
+    }
 }
 
 impl Reply for Counted {
     fn token(&mut self, index: u32, token: u32, text: &str) {
+        self.has_made(0, index);
         self.reply.token(index, token, text);
     }
 
     fn piece(&mut self, piece: &Piece<'_>) {
-        self.reply.piece(piece);
+        self.has_made(piece.choice, piece.index);
+        if self.wants_pieces {
+            self.reply.piece(piece);
+        }
     }
 
+    /// They tell how many tokens there are of other answers than the first, and of another server's.
     fn wants_pieces(&self) -> bool {
-        self.reply.wants_pieces()
+        true
     }
 
     fn traceparent(&self) -> Option<String> {
@@ -114,14 +163,15 @@ impl Reply for Counted {
     }
 
     fn choice_ended(&mut self, choice: u32) {
-        self.reply.choice_ended(choice);
+        if self.wants_pieces {
+            self.reply.choice_ended(choice);
+        }
     }
 
     fn done(self: Box<Self>, result: Result<Answer, ModelError>) {
         self.loans.lock().remove(&self.id);
-        if let Ok(answer) = &result {
-            self.loans.tokens.add(answer);
-        }
+        let (prompt, generated) = self.tokens(&result);
+        self.loans.tokens.add(prompt, generated);
         self.reply.done(result);
     }
 }
@@ -136,10 +186,27 @@ impl Model for Lent {
         request.class = CLASS_BESIDE;
         let until = request.deadline.unwrap_or(loans.until);
         request.deadline = Some(until.min(loans.until));
+        let (prompt, begins_with) = match &request.task {
+            ModelTask::Generate {
+                prompt,
+                forced_prefix,
+                ..
+            } => {
+                // What it cannot say of this prompt it answers to whoever asked.
+                let prompt = self.model.prompt_tokens(prompt).unwrap_or_default();
+                (prompt as u64, forced_prefix.len() as u64)
+            }
+            // It is whole or nothing.
+            ModelTask::Encode { .. } => (0, 0),
+        };
         request.reply = Box::new(Counted {
+            wants_pieces: request.reply.wants_pieces(),
             reply: request.reply,
             id,
             loans: loans.clone(),
+            prompt,
+            begins_with,
+            made: BTreeMap::new(),
         });
         loans.lock().insert(id, self.model.clone());
         // It may end before this returns, and is taken out then.
@@ -205,7 +272,7 @@ pub(super) mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use tidegate_contract::{Choice, Finish, ModelTask, Timings};
+    use tidegate_contract::{Choice, Finish, Lane, Parameters, Timings};
 
     use super::*;
 
@@ -315,6 +382,37 @@ pub(super) mod tests {
         assert_eq!(tokens.generated.load(Ordering::Relaxed), 3);
         loans.call_in();
         assert_eq!(*keeper.cancelled.lock().unwrap(), [RequestId(2)]);
+        // What the model made of one that was left is counted too, but not what it began with.
+        let asked = ModelTask::Generate {
+            prompt: Prompt::Raw("hello".into()),
+            forced_prefix: vec![1, 2],
+            parameters: Parameters::default(),
+        };
+        for made in [0, 4] {
+            let loans = Loans::new(1, until, tokens.clone());
+            let model = loans.lend(&(keeper.clone() as Arc<dyn Model>));
+            let mut request = request(4, 1, &to);
+            request.task = asked.clone();
+            assert!(model.submit(request).is_ok());
+            loans.call_in();
+            let mut left = keeper.asked.lock().unwrap().pop().unwrap();
+            assert!(left.reply.wants_pieces());
+            for index in 2..2 + made {
+                left.reply.token(index, 7, "");
+                left.reply.piece(&Piece {
+                    choice: 1,
+                    index: index / 2 + 1,
+                    lane: Lane::Content,
+                    text: "",
+                    begins: None,
+                    logprobs: &[],
+                });
+            }
+            left.reply.done(Err(ModelError::Cancelled));
+            assert_eq!(told.recv(), Ok(false));
+        }
+        assert_eq!(tokens.prompt.load(Ordering::Relaxed), 5 + 5);
+        assert_eq!(tokens.generated.load(Ordering::Relaxed), 3 + 4 + 2);
         // One that was on its way then is of no use either.
         let loans = Loans::new(1, until, tokens);
         let model = loans.lend(&(keeper.clone() as Arc<dyn Model>));

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::bodies;
 use super::routes::{Shared, failed};
-use super::shape::{self, Kind};
+use super::shape::{self, Kind, Member};
 use crate::api::Host;
 use crate::playground::{
     ANSWER_TOKENS, Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, ModelAnswer,
@@ -31,38 +31,33 @@ const LONGEST_RECORD: usize = 6 * (MAX_TRIED + 2 * MAX_TRIED_HEAD) + (64 << 10);
 const PARTS: usize = MAX_ANSWER as usize + 16;
 
 /// What is asked, and what is tried: an example, and the members that there can be.
-const QUESTION: (&str, &[(&str, Kind)]) = (
+const QUESTION: (&str, &[Member]) = (
     "{\"model\": \"support\", \"prompt\": \"...\"}",
     &[
-        ("model", Kind::Text),
-        ("prompt", Kind::Text),
-        ("system", Kind::TextOrNull),
-        ("raw", Kind::TrueOrFalse),
-        ("max_tokens", whole(ANSWER_TOKENS)),
-        ("temperature", Kind::Number),
-        ("seed", Kind::Whole(0, u64::MAX)),
+        Member::needed("model", Kind::Text),
+        Member::needed("prompt", Kind::Text),
+        Member::optional("system", Kind::Text),
+        Member::optional("raw", Kind::TrueOrFalse),
+        Member::optional("max_tokens", whole(ANSWER_TOKENS)),
+        Member::optional("temperature", Kind::Number),
+        Member::optional("seed", Kind::Whole(0, u64::MAX)),
     ],
 );
-const RECORD: (&str, &[(&str, Kind)]) = (
+const RECORD: (&str, &[Member]) = (
     "{\"source\": \"tickets\", \"value\": \"...\"}",
     &[
-        ("source", Kind::Text),
-        ("key", Kind::TextOrNull),
-        ("value", Kind::Text),
-        ("headers", Kind::Pairs),
-        ("ask", Kind::TrueOrFalse),
-        ("seconds", or_null(TRIED_SECONDS)),
+        Member::needed("source", Kind::Text),
+        Member::optional("key", Kind::Text),
+        Member::needed("value", Kind::Text),
+        Member::optional("headers", Kind::Pairs),
+        Member::optional("ask", Kind::TrueOrFalse),
+        Member::optional("seconds", whole(TRIED_SECONDS)),
     ],
 );
 
 /// A whole number within these limits.
 const fn whole((least, most): (u32, u32)) -> Kind {
     Kind::Whole(least as u64, most as u64)
-}
-
-/// The same, or null.
-const fn or_null((least, most): (u32, u32)) -> Kind {
-    Kind::WholeOrNull(least as u64, most as u64)
 }
 
 /// What may be under way at once.
@@ -196,7 +191,7 @@ fn tried(host: &dyn Host, record: &TryRecord, waiter: &Waiter) -> Response {
 async fn read<T: DeserializeOwned>(
     request: Request,
     longest: usize,
-    (example, members): (&str, &[(&str, Kind)]),
+    (example, members): (&str, &[Member]),
 ) -> Result<T, Response> {
     let body = bodies::read(request, longest).await?;
     let taken = match shape::is_object(&body) {

@@ -6,12 +6,10 @@ use serde_json::{Error, Value};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Text,
-    TextOrNull,
     TrueOrFalse,
     Number,
     /// From the one to the other.
     Whole(u64, u64),
-    WholeOrNull(u64, u64),
     /// Of names and values.
     Pairs,
 }
@@ -20,11 +18,9 @@ impl Kind {
     fn takes(self, value: &Value) -> bool {
         match self {
             Kind::Text => value.is_string(),
-            Kind::TextOrNull => value.is_string() || value.is_null(),
             Kind::TrueOrFalse => value.is_boolean(),
             Kind::Number => value.is_number(),
-            Kind::WholeOrNull(..) if value.is_null() => true,
-            Kind::Whole(least, most) | Kind::WholeOrNull(least, most) => value
+            Kind::Whole(least, most) => value
                 .as_u64()
                 .is_some_and(|number| (least..=most).contains(&number)),
             Kind::Pairs => value.as_array().is_some_and(|pairs| {
@@ -41,15 +37,44 @@ impl Kind {
     fn words(self) -> String {
         match self {
             Kind::Text => "a text".to_owned(),
-            Kind::TextOrNull => "a text or null".to_owned(),
             Kind::TrueOrFalse => "true or false".to_owned(),
             Kind::Number => "a number".to_owned(),
             Kind::Whole(least, most) => format!("a whole number from {least} to {most}"),
-            Kind::WholeOrNull(least, most) => {
-                format!("a whole number from {least} to {most}, or null")
-            }
             Kind::Pairs => "a list of [\"name\", \"value\"]".to_owned(),
         }
+    }
+}
+
+/// A member of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    name: &'static str,
+    kind: Kind,
+    /// Whether it need not be there; null is then as if it were not.
+    or_null: bool,
+}
+
+impl Member {
+    /// One that has to be there.
+    pub(super) const fn needed(name: &'static str, kind: Kind) -> Member {
+        Member {
+            name,
+            kind,
+            or_null: false,
+        }
+    }
+
+    /// One that need not.
+    pub(super) const fn optional(name: &'static str, kind: Kind) -> Member {
+        Member {
+            name,
+            kind,
+            or_null: true,
+        }
+    }
+
+    fn takes(self, value: &Value) -> bool {
+        (self.or_null && value.is_null()) || self.kind.takes(value)
     }
 }
 
@@ -59,15 +84,19 @@ pub(super) fn is_object(body: &[u8]) -> bool {
 }
 
 /// What is wrong with a body that was not taken for this reason, or is no object.
-pub(super) fn fault(body: &[u8], why: Option<&Error>, members: &[(&str, Kind)]) -> String {
+pub(super) fn fault(body: &[u8], why: Option<&Error>, members: &[Member]) -> String {
     let found = match serde_json::from_slice::<Value>(body) {
         Ok(Value::Object(found)) => found,
         Ok(_) => return "it is no object".to_owned(),
         Err(error) => return no_json(&error),
     };
-    for (name, kind) in members {
-        if found.get(*name).is_some_and(|value| !kind.takes(value)) {
-            return format!("{name} is not {}", kind.words());
+    for member in members {
+        let (name, words) = (member.name, member.kind.words());
+        if found.get(name).is_some_and(|value| !member.takes(value)) {
+            return match member.or_null {
+                true => format!("{name} is not {words}, or null"),
+                false => format!("{name} is not {words}"),
+            };
         }
     }
     // One that is missing, unknown or there twice: those words name it as it stands in the body.

@@ -1,10 +1,11 @@
 //! The files of a log: which there are, and that none is missing between two.
 
-use std::fs::FileType;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tidegate_contract::FileLayer;
+
+use crate::disk::no_file;
 
 /// The file with this number, counted from 1: those that were begun when the one before was full have the name of the
 /// first and a number.
@@ -143,41 +144,50 @@ pub fn files(first: &Path) -> Result<Vec<PathBuf>, FilesFlaw> {
     Ok(files)
 }
 
-/// What something is that is no file.
-fn no_file(kind: FileType) -> Option<&'static str> {
-    if kind.is_file() {
-        return None;
-    }
-    if kind.is_dir() {
-        return Some("a directory");
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt as _;
-        if kind.is_fifo() {
-            return Some("a pipe");
-        }
-        if kind.is_socket() {
-            return Some("a socket");
-        }
-        if kind.is_block_device() || kind.is_char_device() {
-            return Some("a device");
-        }
-    }
-    Some("something of another kind")
-}
-
-/// The first file that is missing behind one that is there, up to this number. Those before the first that is there may be
-/// archived.
-pub(super) fn gap(layer: &dyn FileLayer, first: &Path, last: u64) -> io::Result<Option<PathBuf>> {
+/// What is wrong with the files that a run goes on with, up to the one with this number, and why; those before the first
+/// that is there may be archived, but not the last two. `known` is the length that the commit log has of a file, if it has
+/// one. What stands at the next name must be a file too, where there is something.
+pub(super) fn unfit(
+    layer: &dyn FileLayer,
+    first: &Path,
+    last: u64,
+    known: impl Fn(u64) -> Option<u64>,
+) -> io::Result<Option<(PathBuf, String)>> {
     let mut begun = false;
-    for number in 1..=last {
+    for number in 1..=last + 1 {
         let path = numbered(first, number);
+        if let Some(what) = layer.no_file(&path)? {
+            return Ok(Some((path, no_file_of_it(what))));
+        }
+        if number >= last {
+            // How long the last may be, and what the next may have in it, depends on how the run ended.
+            continue;
+        }
         match layer.length(&path)? {
-            Some(_) => begun = true,
-            None if begun => return Ok(Some(path)),
+            Some(length) => {
+                begun = true;
+                let left = known(number).unwrap_or(1).max(1);
+                if length < left {
+                    let why = format!(
+                        "it has {length} bytes, and runs before left {left} at least: lines were lost or taken away"
+                    );
+                    return Ok(Some((path, why)));
+                }
+            }
+            None if begun || number + 1 == last => return Ok(Some((path, MISSING.to_owned()))),
             None => {}
         }
     }
-    Ok(None)
+    let path = numbered(first, last);
+    let is_gone = last > 1 && layer.length(&path)?.is_none();
+    Ok(is_gone.then(|| (path, MISSING.to_owned())))
+}
+
+/// Why a run does not begin without a file.
+const MISSING: &str = "it is missing among the files of the audit: bring it back; only those from the first on can be \
+                       archived, and not the last two";
+
+/// Why something is refused that is no file.
+pub(super) fn no_file_of_it(what: &str) -> String {
+    format!("it is {what}, and no file of an audit: take it away")
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_contract::{FileLayer, SinkError, SinkPosition};
 
-use super::files::{chain_of, number_of, numbered};
+use super::files::{chain_of, no_file_of_it, number_of, numbered};
 use super::log::NAME;
 use super::recover::{begins_after, fail, head_of, open};
 
@@ -36,6 +36,9 @@ pub fn settle(layer: &dyn FileLayer, left: &SinkPosition) -> Result<SinkPosition
             _ => Err(fail(&path, "it is not there".to_owned())),
         };
     };
+    if let Some(what) = layer.no_file(&path).map_err(io)? {
+        return Err(fail(&path, no_file_of_it(what)));
+    }
     let mut file = open(layer, &path)?;
     let lines = match left.length {
         0 if found == 0 => return Ok(settled),

@@ -13,7 +13,7 @@ use tidegate_contract::{
 
 use super::chain::AuditHead;
 use super::door::Door;
-use super::files::numbered;
+use super::files::{no_file_of_it, numbered};
 use super::line::members;
 use super::mark::Mark;
 
@@ -211,6 +211,10 @@ impl AuditFile {
             return Ok(());
         }
         let path = numbered(&self.first, open.number + 1);
+        if let Some(what) = self.layer.no_file(&path)? {
+            let why = no_file_of_it(what);
+            return Err(io::Error::other(format!("{}: {why}", path.display())));
+        }
         let file = self.layer.open_append(&path)?;
         let found = file.length()?;
         if found > 0 {

@@ -11,7 +11,7 @@ use tidegate_contract::{
 };
 
 use super::chain::{AuditHead, BEFORE, NUMBER, link};
-use super::files::{gap, number_of, numbered};
+use super::files::{number_of, numbered, unfit};
 use super::log::{AuditFile, AuditLimits, NAME, Open};
 use super::mark::mark_of;
 
@@ -37,14 +37,15 @@ impl AuditFile {
         let is_known = position.is_some();
         let number = position.map_or(1, |(number, _)| number);
         let length = position.map_or(0, |(_, position)| position.length);
-        let missing = gap(layer.as_ref(), first, number);
-        let missing = missing.map_err(|error| fail(first, error.to_string()))?;
-        if let Some(missing) = missing {
-            let why = format!(
-                "{} is missing among its files: bring it back; only those from the first on can be archived",
-                missing.display()
-            );
-            return Err(fail(first, why));
+        let left = |number: u64| {
+            let path = numbered(first, number).display().to_string();
+            let mut own = known.iter().rev().filter(|known| known.sink == NAME);
+            own.find(|known| known.identity == path)
+                .map(|known| known.length)
+        };
+        let unfit = unfit(layer.as_ref(), first, number, left);
+        if let Some((path, why)) = unfit.map_err(|error| fail(first, error.to_string()))? {
+            return Err(fail(&path, why));
         }
         let path = numbered(first, number);
         let mut file = open(layer.as_ref(), &path)?;

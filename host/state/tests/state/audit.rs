@@ -301,6 +301,7 @@ fn a_file_that_is_gone_is_found_by_verify_and_by_the_next_run() {
                 let missing = format!("audit.jsonl.{} is missing", gone + 1);
                 let said = verified.unwrap_err().to_string();
                 assert!(said.contains(&missing), "{said}");
+                let missing = format!("audit.jsonl.{}: it is missing", gone + 1);
                 let said = run.unwrap_err().to_string();
                 assert!(said.contains(&missing), "{said}");
             }
@@ -308,15 +309,99 @@ fn a_file_that_is_gone_is_found_by_verify_and_by_the_next_run() {
     }
 }
 
+/// Puts something at a path.
+#[cfg(unix)]
+type Making<'a> = &'a dyn Fn(&Path);
+
+/// A chain of several files, and what the commit log has of it.
+#[cfg(unix)]
+fn chain_of_files() -> (tempfile::TempDir, PathBuf, Vec<SinkPosition>, Vec<PathBuf>) {
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.jsonl");
+    let mut known: Vec<SinkPosition> = Vec::new();
+    let mut log = recover(&layer, &path, &known).unwrap();
+    for number in 0..24 {
+        write(&mut log, number);
+        let position = log.flush().unwrap().unwrap();
+        // As the commit log does: the last that it was told of each file.
+        known.retain(|known| known.identity != position.identity);
+        known.push(position);
+    }
+    let files = verify(&path, None).unwrap().files;
+    let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+    assert!(files.len() >= 6, "{files:?}");
+    (place, path, known, files)
+}
+
+#[cfg(unix)]
+fn make_fifo(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_does_not_begin_where_a_file_of_the_chain_is_none_any_more_or_was_cut_short() {
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let fifo = |path: &Path| make_fifo(path);
+    let directory = |path: &Path| std::fs::create_dir(path).unwrap();
+    let device = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    let empty = |path: &Path| std::fs::write(path, "").unwrap();
+    let short = |path: &Path| std::fs::write(path, "{\"number\":1").unwrap();
+    let kinds: [(Making<'_>, &str); 5] = [
+        (&fifo, "is a pipe"),
+        (&directory, "is a directory"),
+        (&device, "is a device"),
+        (&empty, "has 0 bytes"),
+        (&short, "has 11 bytes"),
+    ];
+    let (_place, path, known, files) = chain_of_files();
+    for (make, named) in kinds {
+        for file in &files {
+            let bytes = std::fs::read(file).unwrap();
+            std::fs::remove_file(file).unwrap();
+            make(file);
+            let said = recover(&layer, &path, &known).unwrap_err().to_string();
+            let name = format!("{}: it {named}", file.display());
+            assert!(said.contains(&name), "{name}, {said}");
+            let gone = std::fs::remove_file(file).or_else(|_| std::fs::remove_dir(file));
+            gone.unwrap();
+            std::fs::write(file, bytes).unwrap();
+        }
+    }
+    drop(recover(&layer, &path, &known).unwrap());
+    // Also where the commit log says nothing of that file any more.
+    std::fs::write(&files[1], "").unwrap();
+    let said = recover(&layer, &path, &known[known.len() - 1..]);
+    let said = said.unwrap_err().to_string();
+    assert!(said.contains("audit.jsonl.2: it has 0 bytes"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_last_two_files_are_needed_and_those_before_them_can_be_archived() {
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let (_place, path, known, files) = chain_of_files();
+    let (archived, last_two) = files.split_at(files.len() - 2);
+    for file in archived {
+        std::fs::remove_file(file).unwrap();
+    }
+    recover(&layer, &path, &known).unwrap();
+    std::fs::remove_file(&last_two[0]).unwrap();
+    let said = recover(&layer, &path, &known).unwrap_err().to_string();
+    let missing = format!("{}: it is missing", last_two[0].display());
+    assert!(said.contains(&missing), "{said}");
+    assert!(said.contains("not the last two"), "{said}");
+    assert!(!last_two[0].exists());
+}
+
 #[cfg(unix)]
 #[test]
 fn what_is_no_file_is_named_as_what_it_is_and_nobody_waits_for_it() {
     let (_place, path, _) = written(4, LIMITS);
     let next = path.with_file_name("audit.jsonl.2");
-    let fifo = || {
-        let made = Command::new("mkfifo").arg(&next).status().unwrap();
-        assert!(made.success());
-    };
+    let fifo = || make_fifo(&next);
     let socket = || drop(std::os::unix::net::UnixListener::bind(&next).unwrap());
     let device = || std::os::unix::fs::symlink("/dev/null", &next).unwrap();
     let directory = || std::fs::create_dir(&next).unwrap();
@@ -336,6 +421,27 @@ fn what_is_no_file_is_named_as_what_it_is_and_nobody_waits_for_it() {
         gone.unwrap();
     }
     verify(&path, None).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_at_the_next_name_is_named_when_the_run_begins_or_comes_to_it() {
+    let layer: Arc<dyn FileLayer> = Arc::new(Disk);
+    let (_place, path, known, files) = chain_of_files();
+    let next = path.with_file_name(format!("audit.jsonl.{}", files.len() + 1));
+    make_fifo(&next);
+    let named = format!("{}: it is a pipe", next.display());
+    let said = recover(&layer, &path, &known).unwrap_err().to_string();
+    assert!(said.contains(&named), "{said}");
+    std::fs::remove_file(&next).unwrap();
+    let mut log = recover(&layer, &path, &known).unwrap();
+    make_fifo(&next);
+    let said = (0..8).find_map(|number| {
+        write(&mut log, number);
+        log.flush().err()
+    });
+    let said = said.unwrap().to_string();
+    assert!(said.contains(&named), "{said}");
 }
 
 #[test]

@@ -281,7 +281,7 @@ families! {
         &[label("kind", "model, record"), label("outcome", "answered, failed, left")], Process,
         "Questions and records that were tried on the page and have ended, or were left: by who asked, or after their time; the figures of stages and of records leave them out";
     PLAYGROUND_TOKENS = Counter "tidegate_playground_tokens_total", Unit::Of("tokens"), &[label("kind", "prompt, generated")], Process,
-        "Tokens of those; the figures of the models they asked have them too";
+        "Tokens of those, also of what a model had made when it was left: the prompt from its first token on; the figures of the models they asked have them too";
 
     READY = Gauge "tidegate_ready", Unit::Truth, &[], Now,
         "Whether the pipeline does its work: what `tidegate health --ready` says";

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 
 use super::*;
+use crate::letters::SendLetters;
 use crate::playground::{MAX_PROMPT, MAX_TRIED};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -209,6 +210,27 @@ fn what_is_asked_needs_the_token_and_has_limits_that_are_named() {
 }
 
 #[test]
+fn null_is_as_if_a_member_that_need_not_be_there_were_not() {
+    let question = r#"{"model":"support","prompt":"x","system":null,"raw":null,"max_tokens":null,"temperature":null,"seed":null}"#;
+    let record =
+        r#"{"source":"in","key":null,"value":"x","headers":null,"ask":null,"seconds":null}"#;
+    let least = r#"{"model":"support","prompt":"x"}"#;
+    let read = |body: &str| serde_json::from_str::<ModelQuestion>(body).unwrap();
+    assert_eq!(read(question), read(least));
+    let least = r#"{"source":"in","value":"x"}"#;
+    let read = |body: &str| serde_json::from_str::<TryRecord>(body).unwrap();
+    assert_eq!(read(record), read(least));
+    let read = |body: &str| serde_json::from_str::<SendLetters>(body).unwrap();
+    let letters = r#"{"ids":["in/0/1@2"],"without_private":null}"#;
+    assert_eq!(read(letters), read(r#"{"ids":["in/0/1@2"]}"#));
+    let Running { server, .. } = running();
+    for (path, body) in [("model", question), ("record", record)] {
+        let (status, said) = post(&server, path, body);
+        assert_eq!(status, 200, "{body}: {said}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_body_is_said_in_the_words_of_json() {
     let Running { server, .. } = running();
     for (path, body, words) in [
@@ -264,8 +286,8 @@ fn what_is_wrong_with_a_body_is_said_in_the_words_of_json() {
         ),
         (
             "model",
-            r#"{"model":"support","prompt":"x","raw":null}"#,
-            "raw is not true or false",
+            r#"{"model":"support","prompt":null,"raw":null}"#,
+            "prompt is not a text",
         ),
     ] {
         let (status, why) = post(&server, path, body);

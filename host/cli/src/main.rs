@@ -103,10 +103,10 @@ enum Command {
 fn main() -> ExitCode {
     LazyLock::force(&metrics::BEGAN);
     let arguments = Arguments::parse();
-    let quiet_default = if matches!(arguments.command, Command::Run(_)) {
-        "warn"
-    } else {
-        "error"
+    // Whoever sends letters is told what a run would be: that marks of them are lost.
+    let quiet_default = match arguments.command {
+        Command::Run(_) | Command::DeadLetters(_) => "warn",
+        _ => "error",
     };
     let filter = arguments.log.as_deref().unwrap_or(quiet_default);
     if let Err(failure) = exit::log_to_stderr(filter, arguments.log_format) {

@@ -5,7 +5,7 @@
 // Grid: (rows / ROWS, columns / (ACROSS * 4)): those that read the same weights run side by side.
 //
 // The host writes this out (kernels/columns.rs): a line once for each row where it has the row's number, and what a lane does with
-// a group of 32 elements of each format. So nothing is an array, which a compiler might leave in memory.
+// a group of 32 elements of each format. So no driver has to unroll loops over arrays.
 
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>;
 

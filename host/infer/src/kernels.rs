@@ -22,7 +22,7 @@ mod variant;
 pub use attention::AttentionKernel;
 pub(crate) use attention::{scratch, unit_of};
 pub(crate) use binding::{Bindings, bind};
-pub(crate) use choice::{asked_for, choose_kernels, products_by_name};
+pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};
 pub use encoder::EncoderKernel;
 pub(crate) use encoder::TextAttention;
 pub(crate) use heads::{Heads, KvBuffers};

@@ -15,6 +15,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod bench;
+mod buffer;
 pub mod decoder;
 pub mod device;
 mod encoder;
@@ -26,6 +27,9 @@ mod matrix;
 mod program;
 #[doc(hidden)]
 pub mod sampling;
+pub mod sheet;
+mod site;
+mod touch;
 
 pub use decoder::{DecoderOptions, GpuDecoder, KernelTime, KvPrecision, MemoryReport};
 pub use device::{

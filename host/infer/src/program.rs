@@ -1,11 +1,15 @@
-//! The dispatches of a step, resolved once: pipelines, bind groups and parameters. A step only fills in how many rows.
+//! The dispatches of a step: planned first, without a device if need be, then resolved once to pipelines and bind groups. A step
+//! only fills in how many rows.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
+use crate::buffer::Buffer;
 use crate::device::{ComputeCost, Gpu, SpeedEstimate};
 use crate::kernels::{Kernel, KernelSet, Pipeline, bind};
 use crate::load_error::LoadError;
 use crate::matrix::Quantized;
+use crate::site::Site;
+use crate::touch::Touch;
 
 /// What a step comes to. An encoder or a sampler counts what it likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +65,7 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    fn workgroups(self, extent: Extent) -> u32 {
+    pub(crate) fn workgroups(self, extent: Extent) -> u32 {
         match self {
             Axis::Fixed(workgroups) => workgroups,
             Axis::Per { of, each } => of.of(extent).div_ceil(each),
@@ -164,64 +168,55 @@ impl Work {
 
 /// One dispatch.
 #[derive(Debug)]
-struct Dispatch {
-    of: Count,
-    kernels: Vec<(SizedKernel, Pipeline)>,
-    bindings: wgpu::BindGroup,
-    work: Work,
+pub(crate) struct Dispatch {
+    pub(crate) of: Count,
+    pub(crate) kernels: Vec<SizedKernel>,
+    /// One for each binding of the kernels.
+    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) work: Work,
+    pub(crate) touches: Vec<Touch>,
 }
 
 impl Dispatch {
-    fn choose(&self, extent: Extent) -> Option<&(SizedKernel, Pipeline)> {
+    /// Which of its kernels runs in such a step, if any does.
+    fn choose(&self, extent: Extent) -> Option<usize> {
         let count = self.of.of(extent);
         if count == 0 {
             return None;
         }
-        self.kernels.iter().find(|(choice, _)| count <= choice.most)
+        self.kernels.iter().position(|choice| count <= choice.most)
+    }
+
+    /// The kernel that runs in such a step, if any does.
+    pub(crate) fn chosen(&self, extent: Extent) -> Option<&SizedKernel> {
+        self.kernels.get(self.choose(extent)?)
     }
 }
 
 /// Every dispatch of a step, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Program(Vec<Dispatch>);
+pub(crate) struct Plan(Vec<Dispatch>);
 
-impl Program {
+impl Plan {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// In order.
+    pub(crate) fn dispatches(&self) -> &[Dispatch] {
+        &self.0
+    }
+
     /// Every kernel that some step may run.
     pub(crate) fn kernels(&self) -> impl Iterator<Item = Kernel> {
         let kernels = self.0.iter().flat_map(|dispatch| &dispatch.kernels);
-        kernels.map(|(choice, _)| choice.kernel)
+        kernels.map(|choice| choice.kernel)
     }
 
     /// The kernel that dispatch `index` runs in such a step, if it runs at all.
     pub(crate) fn kernel(&self, index: usize, extent: Extent) -> Option<Kernel> {
-        let (choice, _) = self.0.get(index)?.choose(extent)?;
-        Some(choice.kernel)
-    }
-
-    /// Encodes these dispatches and says how many there were.
-    pub(crate) fn encode(
-        &self,
-        pass: &mut wgpu::ComputePass<'_>,
-        dispatches: Range<usize>,
-        extent: Extent,
-    ) -> u32 {
-        let mut count = 0;
-        for dispatch in self.0.get(dispatches).unwrap_or_default() {
-            let Some((choice, pipeline)) = dispatch.choose(extent) else {
-                continue;
-            };
-            let [x, y, z] = choice.grid.map(|axis| axis.workgroups(extent));
-            pass.set_pipeline(&pipeline.compiled);
-            pass.set_bind_group(0, &dispatch.bindings, &[]);
-            pass.dispatch_workgroups(x, y, z);
-            count += 1;
-        }
-        count
+        Some(self.0.get(index)?.chosen(extent)?.kernel)
     }
 
     /// What each dispatch of such a step comes to, in order.
@@ -256,6 +251,84 @@ impl Program {
         };
         self.0.iter().map(load).collect()
     }
+
+    /// Compiles its kernels and binds its buffers, which are on this device; `checked` keeps wgpu's bounds and loop checks.
+    ///
+    /// # Errors
+    /// A kernel does not compile here, or a buffer was only planned.
+    pub(crate) fn resolve(self, gpu: &Gpu, checked: bool) -> Result<Program, LoadError> {
+        let resolve = |dispatch: &Dispatch| -> Result<Resolved, LoadError> {
+            let kernels = dispatch.kernels.iter();
+            let pipelines: Vec<Pipeline> = kernels
+                .map(|choice| gpu.pipeline(choice.kernel, checked))
+                .collect::<Result<_, _>>()?;
+            let buffers = dispatch.buffers.iter().map(Buffer::on_device);
+            let buffers: Vec<&wgpu::Buffer> = buffers.collect::<Result<_, _>>()?;
+            // All kernels of a dispatch have the same bindings.
+            let bindings = pipelines.first().map(|pipeline| {
+                let bindings = pipeline.kernel.bindings();
+                bind(&gpu.device, &pipeline.layout, bindings, &buffers)
+            });
+            Ok(Resolved {
+                pipelines,
+                bindings,
+            })
+        };
+        Ok(Program {
+            resolved: self.0.iter().map(resolve).collect::<Result<_, _>>()?,
+            plan: self,
+        })
+    }
+}
+
+/// What a dispatch is on a device.
+#[derive(Debug)]
+struct Resolved {
+    /// One for each of its kernels.
+    pipelines: Vec<Pipeline>,
+    bindings: Option<wgpu::BindGroup>,
+}
+
+/// A plan on a device, ready to run.
+#[derive(Debug)]
+pub(crate) struct Program {
+    plan: Plan,
+    /// One for each dispatch.
+    resolved: Vec<Resolved>,
+}
+
+impl Deref for Program {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+impl Program {
+    /// Encodes these dispatches and says how many there were.
+    pub(crate) fn encode(
+        &self,
+        pass: &mut wgpu::ComputePass<'_>,
+        dispatches: Range<usize>,
+        extent: Extent,
+    ) -> u32 {
+        let mut count = 0;
+        let planned = self.plan.0.iter().zip(&self.resolved);
+        for (dispatch, resolved) in planned.take(dispatches.end).skip(dispatches.start) {
+            let Some(index) = dispatch.choose(extent) else {
+                continue;
+            };
+            let [x, y, z] = dispatch.kernels[index]
+                .grid
+                .map(|axis| axis.workgroups(extent));
+            pass.set_pipeline(&resolved.pipelines[index].compiled);
+            pass.set_bind_group(0, resolved.bindings.as_ref(), &[]);
+            pass.dispatch_workgroups(x, y, z);
+            count += 1;
+        }
+        count
+    }
 }
 
 /// Whether every dispatch of a step of so many rows fits into a submission by itself.
@@ -283,81 +356,68 @@ pub(crate) fn submissions(
     submissions
 }
 
-/// Makes a program, dispatch by dispatch.
+/// Plans a program, dispatch by dispatch.
 pub(crate) struct Builder<'a> {
-    pub(crate) gpu: &'a Gpu,
+    pub(crate) site: Site<'a>,
     pub(crate) kernels: KernelSet,
-    /// Whether kernels keep wgpu's bounds and loop checks.
-    pub(crate) checked: bool,
     /// The rows of a step, `shaders/step.wgsl`.
-    pub(crate) step: &'a wgpu::Buffer,
-    pub(crate) program: Program,
+    pub(crate) step: &'a Buffer,
+    plan: Plan,
     /// Activations in int8, which products share.
     pub(crate) quantized: Vec<Quantized>,
 }
 
 impl<'a> Builder<'a> {
-    pub(crate) fn new(
-        gpu: &'a Gpu,
-        kernels: KernelSet,
-        checked: bool,
-        step: &'a wgpu::Buffer,
-    ) -> Builder<'a> {
+    pub(crate) fn new(site: Site<'a>, kernels: KernelSet, step: &'a Buffer) -> Builder<'a> {
         Builder {
-            gpu,
+            site,
             kernels,
-            checked,
             step,
-            program: Program::default(),
+            plan: Plan::default(),
             quantized: Vec::new(),
         }
     }
 
-    /// The program, and the bytes of buffers that it alone knows of.
-    pub(crate) fn finish(self) -> (Program, u64) {
+    /// The plan, and the bytes of buffers that it alone knows of.
+    pub(crate) fn finish(self) -> (Plan, u64) {
         let bytes = self.quantized.iter().map(Quantized::bytes).sum();
-        (self.program, bytes)
+        (self.plan, bytes)
     }
 
     /// A buffer with the parameters of a dispatch.
-    pub(crate) fn uniform(&self, label: &str, words: &[u32]) -> wgpu::Buffer {
-        self.gpu.uniform(label, words)
+    pub(crate) fn uniform(&self, label: &str, words: &[u32]) -> Buffer {
+        self.site.uniform(label, words)
     }
 
-    /// One dispatch over `of`, left out where that is 0. The first of `choices` that is for so many is taken; all have the
-    /// same bindings, and `buffers` has one for each of them in order.
+    /// One dispatch over `of`, left out where that is 0. The first of `kernels` that is for so many is taken; all have the same
+    /// bindings, and `buffers` has one for each of them in order. `touches` says what its workgroups read and write of them.
     pub(crate) fn dispatch(
         &mut self,
         of: Count,
         kernels: &[SizedKernel],
-        buffers: &[&wgpu::Buffer],
+        buffers: &[&Buffer],
         work: Work,
+        touches: &[Touch],
     ) -> Result<(), LoadError> {
-        let mut compiled = Vec::with_capacity(kernels.len());
         for choice in kernels {
-            let pipeline = self.gpu.pipeline(choice.kernel, self.checked)?;
-            compiled.push((*choice, pipeline));
+            let bindings = choice.kernel.bindings();
+            if bindings.len() != buffers.len() {
+                return Err(LoadError::Device {
+                    reason: format!(
+                        "kernel {} binds {} buffers and was given {}",
+                        choice.kernel.name(),
+                        bindings.len(),
+                        buffers.len()
+                    ),
+                });
+            }
         }
-        let Some((choice, pipeline)) = compiled.first() else {
-            return Ok(());
-        };
-        let bindings = choice.kernel.bindings();
-        if bindings.len() != buffers.len() {
-            return Err(LoadError::Device {
-                reason: format!(
-                    "kernel {} binds {} buffers and was given {}",
-                    choice.kernel.name(),
-                    bindings.len(),
-                    buffers.len()
-                ),
-            });
-        }
-        let bindings = bind(&self.gpu.device, &pipeline.layout, bindings, buffers);
-        self.program.0.push(Dispatch {
+        self.plan.0.push(Dispatch {
             of,
-            kernels: compiled,
-            bindings,
+            kernels: kernels.to_vec(),
+            buffers: buffers.iter().map(|buffer| (*buffer).clone()).collect(),
             work,
+            touches: touches.to_vec(),
         });
         Ok(())
     }

@@ -8,7 +8,7 @@ use tidegate_contract::{
 use tidegate_weights::Checkpoint;
 use tracing::{debug, info};
 
-use super::loading::{DecoderLoading, StepBuffers};
+use super::loading::{DecoderLoading, DeviceStepBuffers};
 use super::passes::{Piece, passes};
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
@@ -16,8 +16,9 @@ use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstim
 use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
-use crate::program::{Program, each_fits, submissions};
+use crate::program::{Plan, Program, each_fits, submissions};
 use crate::sampling::Sampler;
+use crate::site::Site;
 
 /// A language model on a device.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub struct GpuDecoder {
     memory: MemoryReport,
     kernels: KernelSet,
     pub(super) program: Program,
-    step_buffers: StepBuffers,
+    step_buffers: DeviceStepBuffers,
     sampler: Sampler,
     /// What of the sampler is in `memory`.
     sampler_bytes: u64,
@@ -84,7 +85,7 @@ impl GpuDecoder {
         let sizes = DecoderSizes::new(config, options, kernels);
         let mut memory = sizes.report(weights);
         let loading = DecoderLoading {
-            gpu,
+            site: Site::Device(gpu),
             checkpoint,
             config,
             sizes: &sizes,
@@ -93,18 +94,19 @@ impl GpuDecoder {
             total: memory.total(),
             arrived: Arrived::new(weights, told),
         };
-        let load = || -> Result<(StepBuffers, (Program, u64), Sampler), LoadError> {
+        let load = || -> Result<(DeviceStepBuffers, (Program, u64), Sampler), LoadError> {
             let step_buffers = loading.step_buffers()?;
-            let program = loading.program(&step_buffers)?;
+            let (plan, scratch) = loading.plan(&step_buffers)?;
+            let program = plan.resolve(gpu, options.checked_shaders)?;
             let sampler = Sampler::load(
                 gpu,
                 kernels,
                 options.checked_shaders,
                 config.vocabulary,
                 sizes.samples,
-                &step_buffers.logits,
+                step_buffers.logits.on_device()?,
             )?;
-            Ok((step_buffers, program, sampler))
+            Ok((step_buffers.on_device()?, (program, scratch), sampler))
         };
         let (loaded, fault) = gpu.scoped(load);
         if let Some(fault) = fault {
@@ -149,6 +151,11 @@ impl GpuDecoder {
     #[must_use]
     pub fn memory_report(&self) -> MemoryReport {
         self.memory
+    }
+
+    /// The dispatches of a step.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.program
     }
 
     /// The kernels it runs.

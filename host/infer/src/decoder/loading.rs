@@ -4,15 +4,16 @@ use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig};
 
 use super::DecoderOptions;
 use super::sizes::{DecoderSizes, layer_heads, layer_matrices};
-use crate::device::Gpu;
+use crate::buffer::Buffer;
 use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
 use crate::load_error::LoadError;
 use crate::matrix::{Arrived, Matrix, Packing, upload_vector};
-use crate::program::{Builder, Count, Program};
+use crate::program::{Builder, Count, Plan};
+use crate::site::Site;
 
 /// What loading a model works with.
 pub(super) struct DecoderLoading<'a> {
-    pub(super) gpu: &'a Gpu,
+    pub(super) site: Site<'a>,
     pub(super) checkpoint: &'a Checkpoint,
     pub(super) config: &'a ModelConfig,
     pub(super) sizes: &'a DecoderSizes,
@@ -26,37 +27,49 @@ pub(super) struct DecoderLoading<'a> {
 
 /// The buffers a step begins and ends with.
 #[derive(Debug)]
-pub(super) struct StepBuffers {
+pub(super) struct StepBuffers<B = Buffer> {
     /// `shaders/step.wgsl`.
-    pub(super) step: wgpu::Buffer,
+    pub(super) step: B,
     /// Block tables of the step's sequences, one after another.
-    pub(super) tables: wgpu::Buffer,
+    pub(super) tables: B,
     /// `[samples, padded vocabulary]` f32.
-    pub(super) logits: wgpu::Buffer,
+    pub(super) logits: B,
+}
+
+/// The same on a device.
+pub(super) type DeviceStepBuffers = StepBuffers<wgpu::Buffer>;
+
+impl StepBuffers {
+    /// Those on the device.
+    ///
+    /// # Errors
+    /// They were only planned.
+    pub(super) fn on_device(&self) -> Result<DeviceStepBuffers, LoadError> {
+        Ok(StepBuffers {
+            step: self.step.on_device()?.clone(),
+            tables: self.tables.on_device()?.clone(),
+            logits: self.logits.on_device()?.clone(),
+        })
+    }
 }
 
 /// The buffers that every layer works in.
 struct Rows {
-    stream: wgpu::Buffer,
-    normed: wgpu::Buffer,
-    qkv: wgpu::Buffer,
-    queries: wgpu::Buffer,
-    scratch: wgpu::Buffer,
-    attended: wgpu::Buffer,
-    active: wgpu::Buffer,
+    stream: Buffer,
+    normed: Buffer,
+    qkv: Buffer,
+    queries: Buffer,
+    scratch: Buffer,
+    attended: Buffer,
+    active: Buffer,
     /// Output of attention or of the feed-forward layer, where it is not added to the stream at once.
-    branch: Option<wgpu::Buffer>,
+    branch: Option<Buffer>,
 }
 
 impl<'a> DecoderLoading<'a> {
-    /// A storage buffer, if the adapter can bind it whole.
-    fn storage(
-        &self,
-        what: &'static str,
-        bytes: u64,
-        remedy: &'static str,
-    ) -> Result<wgpu::Buffer, LoadError> {
-        let limit = self.gpu.largest_binding;
+    /// Whether the adapter can bind a buffer whole.
+    fn fits(&self, what: &'static str, bytes: u64, remedy: &'static str) -> Result<(), LoadError> {
+        let limit = self.site.traits().largest_binding;
         if bytes > limit {
             return Err(LoadError::BufferTooLarge {
                 what,
@@ -65,10 +78,21 @@ impl<'a> DecoderLoading<'a> {
                 remedy,
             });
         }
-        Ok(self.gpu.storage(what, bytes))
+        Ok(())
     }
 
-    fn activation(&self, what: &'static str, width: usize) -> Result<wgpu::Buffer, LoadError> {
+    /// A storage buffer, if the adapter can bind it whole.
+    fn storage(
+        &self,
+        what: &'static str,
+        bytes: u64,
+        remedy: &'static str,
+    ) -> Result<Buffer, LoadError> {
+        self.fits(what, bytes, remedy)?;
+        Ok(self.site.storage(what, bytes))
+    }
+
+    fn activation(&self, what: &'static str, width: usize) -> Result<Buffer, LoadError> {
         let bytes = (self.sizes.rows * width * 4) as u64;
         self.storage(what, bytes, "lower max_rows or context")
     }
@@ -87,28 +111,28 @@ impl<'a> DecoderLoading<'a> {
 
     fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
         let bytes = packing.bytes();
-        let matrix = packing.upload(self.gpu, self.kernels, label, self.total)?;
+        let matrix = packing.upload(self.site, self.kernels, label, self.total)?;
         self.arrived.add(bytes);
         Ok(matrix)
     }
 
     /// A norm's weights.
-    fn norm(&self, tensor: DecoderTensor) -> Result<wgpu::Buffer, LoadError> {
+    fn norm(&self, tensor: DecoderTensor) -> Result<Buffer, LoadError> {
         let tensor = self.checkpoint.tensor(tensor)?;
         let offset = self.config.norm_offset;
-        upload_vector(self.gpu, tensor.name(), &tensor, offset, self.total)
+        upload_vector(self.site, &tensor, offset, self.total)
     }
 
-    fn upload(&self, what: &'static str, values: &[f32]) -> Result<wgpu::Buffer, LoadError> {
-        let buffer = self.storage(what, (values.len() * 4) as u64, "lower context")?;
-        self.gpu
-            .upload(&buffer, 0, bytemuck::cast_slice(values))
-            .map_err(|error| LoadError::from_wait(error, self.total))?;
-        Ok(buffer)
+    fn upload(&self, what: &'static str, values: &[f32]) -> Result<Buffer, LoadError> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        self.fits(what, bytes.len() as u64, "lower context")?;
+        self.site
+            .filled(what, bytes)
+            .map_err(|error| LoadError::from_wait(error, self.total))
     }
 
     /// The rotary tables of the model, `[context, pairs]` of (cos, sin); at least one, so that a kernel has something to bind.
-    fn angles(&self) -> Result<Vec<wgpu::Buffer>, LoadError> {
+    fn angles(&self) -> Result<Vec<Buffer>, LoadError> {
         let table = |rope| {
             let table = self.config.rope_table(rope, self.options.context);
             let table: Vec<f32> = table.iter().flatten().map(|x| *x as f32).collect();
@@ -124,7 +148,7 @@ impl<'a> DecoderLoading<'a> {
     }
 
     /// Biases and head norms of a layer, as `shaders/attention/heads.wgsl` reads them.
-    fn extras(&self, layer: usize) -> Result<wgpu::Buffer, LoadError> {
+    fn extras(&self, layer: usize) -> Result<Buffer, LoadError> {
         use LayerTensor::{KeyBias, KeyNorm, QueryBias, QueryNorm, ValueBias};
         let mut extras = Vec::new();
         let mut append = |part, offset: f32| -> Result<(), LoadError> {
@@ -153,8 +177,8 @@ impl<'a> DecoderLoading<'a> {
         self.upload("biases and norms of heads", &extras)
     }
 
-    /// Uploads the weights and resolves the dispatches of a step. Also gives the bytes of what they alone know of.
-    pub(super) fn program(&self, step_buffers: &StepBuffers) -> Result<(Program, u64), LoadError> {
+    /// Uploads the weights and plans the dispatches of a step. Also gives the bytes of what they alone know of.
+    pub(super) fn plan(&self, step_buffers: &StepBuffers) -> Result<(Plan, u64), LoadError> {
         let (config, sizes) = (self.config, self.sizes);
         let rows = Rows {
             stream: self.activation("residual stream", sizes.hidden)?,
@@ -173,8 +197,7 @@ impl<'a> DecoderLoading<'a> {
         let angles = self.angles()?;
         let embedding = self.checkpoint.tensor(DecoderTensor::Embedding)?;
         let embedding = self.pack("embedding", Packing::plain(embedding))?;
-        let checked = self.options.checked_shaders;
-        let mut builder = Builder::new(self.gpu, self.kernels, checked, &step_buffers.step);
+        let mut builder = Builder::new(self.site, self.kernels, &step_buffers.step);
         builder.embed(&embedding, &rows.stream, config.embedding_scale as f32)?;
         for layer in 0..config.layers.len() {
             let rope = config.layers.get(layer).and_then(|layer| layer.rope);
@@ -210,8 +233,8 @@ impl<'a> DecoderLoading<'a> {
         builder: &mut Builder<'_>,
         layer: usize,
         rows: &Rows,
-        angles: &wgpu::Buffer,
-        tables: &wgpu::Buffer,
+        angles: &Buffer,
+        tables: &Buffer,
     ) -> Result<(), LoadError> {
         let config = self.config;
         let [qkv, output, gate_up, down] = layer_matrices(self.checkpoint, config, layer)?;
@@ -240,13 +263,7 @@ impl<'a> DecoderLoading<'a> {
         builder.attention(&heads, buffers, cache, self.options.context)?;
         let bias = if config.output_bias {
             let tensor = self.checkpoint.tensor(of(LayerTensor::OutputBias))?;
-            Some(upload_vector(
-                self.gpu,
-                tensor.name(),
-                &tensor,
-                0.0,
-                self.total,
-            )?)
+            Some(upload_vector(self.site, &tensor, 0.0, self.total)?)
         } else {
             None
         };
@@ -282,8 +299,8 @@ impl<'a> DecoderLoading<'a> {
     fn branch(
         &self,
         builder: &mut Builder<'_>,
-        (matrix, bias): (&Matrix, Option<wgpu::Buffer>),
-        input: &wgpu::Buffer,
+        (matrix, bias): (&Matrix, Option<Buffer>),
+        input: &Buffer,
         post_norm: DecoderTensor,
         rows: &Rows,
     ) -> Result<(), LoadError> {

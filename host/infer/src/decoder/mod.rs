@@ -5,12 +5,14 @@
 mod gpu;
 mod loading;
 mod options;
+mod paper;
 mod passes;
 mod profile;
 mod sizes;
 
 pub use gpu::GpuDecoder;
 pub use options::DecoderOptions;
+pub(crate) use paper::plan_on_paper;
 pub(crate) use passes::StepWords;
 pub use profile::KernelTime;
 pub use sizes::MemoryReport;

@@ -33,16 +33,7 @@ impl GpuDecoder {
     /// # Errors
     /// As [`Decoder::step`].
     pub fn profile(&mut self, step: &[StepSequence]) -> Result<Vec<KernelTime>, DecodeError> {
-        self.shape().check(step)?;
-        let Some(extent) = self.upload_first_pass(step) else {
-            return Ok(Vec::new());
-        };
-        let times = if self.gpu.features().timestamps {
-            self.timestamps(extent)
-        } else {
-            self.waits(extent)
-        };
-        let times = times?;
+        let (extent, times) = self.dispatch_times(step)?;
         let mut by_kernel: Vec<KernelTime> = Vec::new();
         for (index, time) in times {
             let Some(kernel) = self.program.kernel(index, extent) else {
@@ -63,6 +54,36 @@ impl GpuDecoder {
         }
         by_kernel.sort_by_key(|kernel| std::cmp::Reverse(kernel.time));
         Ok(by_kernel)
+    }
+
+    /// Milliseconds of each dispatch of the first pass of a step, by its index in the plan.
+    ///
+    /// # Errors
+    /// As [`Decoder::step`].
+    pub(crate) fn times(
+        &mut self,
+        step: &[StepSequence],
+    ) -> Result<Vec<(usize, f64)>, DecodeError> {
+        let times = self.dispatch_times(step)?.1;
+        let milliseconds = |(index, time): (usize, Duration)| (index, time.as_secs_f64() * 1e3);
+        Ok(times.into_iter().map(milliseconds).collect())
+    }
+
+    /// What the first pass of a step comes to, and the time of each dispatch that runs.
+    fn dispatch_times(
+        &mut self,
+        step: &[StepSequence],
+    ) -> Result<(Extent, Vec<(usize, Duration)>), DecodeError> {
+        self.shape().check(step)?;
+        let Some(extent) = self.upload_first_pass(step) else {
+            return Ok((Extent::default(), Vec::new()));
+        };
+        let times = if self.gpu.features().timestamps {
+            self.timestamps(extent)
+        } else {
+            self.waits(extent)
+        };
+        Ok((extent, times?))
     }
 
     fn upload_first_pass(&mut self, step: &[StepSequence]) -> Option<Extent> {

@@ -399,8 +399,13 @@ impl Open {
         buffer
     }
 
+    /// Bytes that a buffer for so many takes: a whole number of vectors, at least one.
+    pub(crate) fn rounded(bytes: u64) -> u64 {
+        bytes.max(16).next_multiple_of(16)
+    }
+
     fn buffer(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
-        let size = bytes.max(16).next_multiple_of(16);
+        let size = Open::rounded(bytes);
         self.made.fetch_add(size, Ordering::Relaxed);
         self.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some(label),

@@ -6,11 +6,13 @@ use tidegate_weights::{
 };
 
 use super::options::EncoderSizes;
+use crate::buffer::Buffer;
 use crate::device::Gpu;
 use crate::kernels::{KernelSet, Store, Tested, TextAttention};
 use crate::load_error::LoadError;
 use crate::matrix::{Arrived, Matrix, Packing, padded};
 use crate::program::{Builder, Count, Program};
+use crate::site::Site;
 
 /// What loading an encoder works with.
 pub(super) struct EncoderLoading<'a> {
@@ -28,31 +30,47 @@ pub(super) struct EncoderLoading<'a> {
 
 /// The buffers a pass begins and ends with.
 #[derive(Debug)]
-pub(super) struct PassBuffers {
+pub(super) struct PassBuffers<B = Buffer> {
     /// `Step` in `shaders/step.wgsl`.
-    pub(super) step: wgpu::Buffer,
+    pub(super) step: B,
     /// `Tile` in `shaders/encoder/encoder.wgsl`.
-    pub(super) tiles: wgpu::Buffer,
+    pub(super) tiles: B,
     /// First row and rows of each text.
-    pub(super) texts: wgpu::Buffer,
+    pub(super) texts: B,
     /// `[texts, padded width]` f32.
-    pub(super) vectors: wgpu::Buffer,
+    pub(super) vectors: B,
     pub(super) readback: wgpu::Buffer,
+}
+
+/// The same on a device.
+pub(super) type DevicePassBuffers = PassBuffers<wgpu::Buffer>;
+
+impl PassBuffers {
+    /// Those on the device.
+    fn on_device(&self) -> Result<DevicePassBuffers, LoadError> {
+        Ok(PassBuffers {
+            step: self.step.on_device()?.clone(),
+            tiles: self.tiles.on_device()?.clone(),
+            texts: self.texts.on_device()?.clone(),
+            vectors: self.vectors.on_device()?.clone(),
+            readback: self.readback.clone(),
+        })
+    }
 }
 
 /// The buffers that every layer works in.
 struct Rows {
-    stream: wgpu::Buffer,
-    branch: wgpu::Buffer,
-    qkv: wgpu::Buffer,
-    scores: wgpu::Buffer,
-    attended: wgpu::Buffer,
-    active: wgpu::Buffer,
+    stream: Buffer,
+    branch: Buffer,
+    qkv: Buffer,
+    scores: Buffer,
+    attended: Buffer,
+    active: Buffer,
 }
 
 impl<'a> EncoderLoading<'a> {
-    /// A storage buffer, if the adapter can bind it whole.
-    fn storage(&self, what: &'static str, bytes: usize) -> Result<wgpu::Buffer, LoadError> {
+    /// Whether the adapter can bind a buffer whole.
+    fn fits(&self, what: &'static str, bytes: usize) -> Result<(), LoadError> {
         let (bytes, limit) = (bytes as u64, self.gpu.largest_binding);
         if bytes > limit {
             return Err(LoadError::BufferTooLarge {
@@ -62,24 +80,30 @@ impl<'a> EncoderLoading<'a> {
                 remedy: "lower max_rows or context",
             });
         }
-        Ok(self.gpu.storage(what, bytes))
+        Ok(())
     }
 
-    fn activation(&self, what: &'static str, width: usize) -> Result<wgpu::Buffer, LoadError> {
+    /// A storage buffer, if the adapter can bind it whole.
+    fn storage(&self, what: &'static str, bytes: usize) -> Result<Buffer, LoadError> {
+        self.fits(what, bytes)?;
+        Ok(Site::Device(self.gpu).storage(what, bytes as u64))
+    }
+
+    fn activation(&self, what: &'static str, width: usize) -> Result<Buffer, LoadError> {
         self.storage(what, self.sizes.rows * width * 4)
     }
 
-    fn upload(&self, what: &'static str, values: &[f32]) -> Result<wgpu::Buffer, LoadError> {
-        let buffer = self.storage(what, values.len() * 4)?;
-        self.gpu
-            .upload(&buffer, 0, bytemuck::cast_slice(values))
-            .map_err(|error| LoadError::from_wait(error, self.total))?;
-        Ok(buffer)
+    fn upload(&self, what: &'static str, values: &[f32]) -> Result<Buffer, LoadError> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        self.fits(what, bytes.len())?;
+        Site::Device(self.gpu)
+            .filled(what, bytes)
+            .map_err(|error| LoadError::from_wait(error, self.total))
     }
 
     fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
         let bytes = packing.bytes();
-        let matrix = packing.upload(self.gpu, self.kernels, label, self.total)?;
+        let matrix = packing.upload(Site::Device(self.gpu), self.kernels, label, self.total)?;
         self.arrived.add(bytes);
         Ok(matrix)
     }
@@ -94,7 +118,7 @@ impl<'a> EncoderLoading<'a> {
         what: &'static str,
         tensors: &[EncoderTensor],
         block: usize,
-    ) -> Result<wgpu::Buffer, LoadError> {
+    ) -> Result<Buffer, LoadError> {
         let (mut values, mut all) = (Vec::new(), Vec::new());
         for tensor in tensors {
             self.tensor(*tensor)?.read_row(0, &mut values)?;
@@ -106,7 +130,7 @@ impl<'a> EncoderLoading<'a> {
         self.upload(what, &all)
     }
 
-    fn norm(&self, weight: EncoderTensor, bias: EncoderTensor) -> Result<wgpu::Buffer, LoadError> {
+    fn norm(&self, weight: EncoderTensor, bias: EncoderTensor) -> Result<Buffer, LoadError> {
         self.vectors(
             "weight and bias of a norm",
             &[weight, bias],
@@ -115,7 +139,7 @@ impl<'a> EncoderLoading<'a> {
     }
 
     /// What is added to a word at each position of a text: its position and the first token type, `[context, hidden]`.
-    fn places(&self) -> Result<wgpu::Buffer, LoadError> {
+    fn places(&self) -> Result<Buffer, LoadError> {
         let positions = self.tensor(EncoderTensor::Positions)?;
         let (mut kind, mut values, mut all) = (Vec::new(), Vec::new(), Vec::new());
         self.tensor(EncoderTensor::Types)?.read_row(0, &mut kind)?;
@@ -129,7 +153,7 @@ impl<'a> EncoderLoading<'a> {
 
     /// Makes the buffers, uploads the weights and resolves the dispatches of a pass. Also gives the bytes of what they alone know
     /// of.
-    pub(super) fn load(&self) -> Result<(PassBuffers, Program, u64), LoadError> {
+    pub(super) fn load(&self) -> Result<(DevicePassBuffers, Program, u64), LoadError> {
         let (config, sizes) = (self.config, self.sizes);
         let vectors = sizes.rows * sizes.vector * 4;
         let pass_buffers = PassBuffers {
@@ -147,7 +171,7 @@ impl<'a> EncoderLoading<'a> {
             attended: self.activation("attention output", sizes.query)?,
             active: self.activation("feed-forward activations", sizes.intermediate)?,
         };
-        let mut builder = Builder::new(self.gpu, self.kernels, self.checked, &pass_buffers.step);
+        let mut builder = Builder::new(Site::Device(self.gpu), self.kernels, &pass_buffers.step);
         let words = self.pack("words", Packing::plain(self.tensor(EncoderTensor::Words)?))?;
         builder.embed(&words, &rows.stream, 1.0)?;
         let norm = self.norm(EncoderTensor::Norm, EncoderTensor::NormBias)?;
@@ -157,8 +181,9 @@ impl<'a> EncoderLoading<'a> {
             self.layer(&mut builder, layer, &rows, &pass_buffers.tiles)?;
         }
         self.head(&mut builder, &rows, &pass_buffers)?;
-        let (program, scratch) = builder.finish();
-        Ok((pass_buffers, program, scratch))
+        let (plan, scratch) = builder.finish();
+        let program = plan.resolve(self.gpu, self.checked)?;
+        Ok((pass_buffers.on_device()?, program, scratch))
     }
 
     fn layer(
@@ -166,7 +191,7 @@ impl<'a> EncoderLoading<'a> {
         builder: &mut Builder<'_>,
         layer: usize,
         rows: &Rows,
-        tiles: &wgpu::Buffer,
+        tiles: &Buffer,
     ) -> Result<(), LoadError> {
         let (config, of) = (self.config, |part| EncoderTensor::Layer(layer, part));
         let head_dim = self.sizes.head_dim;

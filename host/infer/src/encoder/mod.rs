@@ -13,7 +13,7 @@ use tidegate_contract::{DecodeError, Encoder, EncoderOutput, check_texts};
 use tidegate_weights::{Checkpoint, EncoderConfig, EncoderHead};
 use tracing::{debug, info};
 
-use loading::{EncoderLoading, PassBuffers};
+use loading::{DevicePassBuffers, EncoderLoading};
 pub use options::EncoderOptions;
 use options::EncoderSizes;
 pub(crate) use pass::PassWords;
@@ -39,7 +39,7 @@ pub struct GpuEncoder {
     memory: MemoryReport,
     kernels: KernelSet,
     program: Program,
-    pass_buffers: PassBuffers,
+    pass_buffers: DevicePassBuffers,
     words: PassWords,
     speed: SpeedEstimate,
     /// Longest wait for a submission.

@@ -6,9 +6,11 @@ use super::heads::{Heads, KvBuffers, KvPrecision};
 use super::norm::{needs, reduction};
 use super::source::{LANES, for_each_lane, join, shader};
 use super::variant::Base;
+use crate::buffer::Buffer;
 use crate::device::Features;
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, Share, SizedKernel, Work};
+use crate::touch::{Area, Touch};
 
 /// Positions of a split: what one workgroup of a GPU takes.
 pub(crate) const SPLIT: u32 = 256;
@@ -303,7 +305,7 @@ impl Builder<'_> {
     pub(crate) fn attention(
         &mut self,
         heads: &Heads,
-        [queries, scratch_buffer, output]: [&wgpu::Buffer; 3],
+        [queries, scratch_buffer, output]: [&Buffer; 3],
         cache: KvBuffers<'_>,
         context: usize,
     ) -> Result<(), LoadError> {
@@ -331,9 +333,20 @@ impl Builder<'_> {
         };
         let each = u64::from(heads.heads * heads.dim);
         let kv = heads.kv;
+        let head = u64::from(heads.stride4()) * 16;
+        let row = Area::Cells(u64::from(heads.heads) * head);
+        let queried = |buffer| Touch::read(buffer, row);
+        let cached = |buffer| {
+            let area = Area::Positions {
+                kv_heads: heads.kv_heads,
+                bytes: u64::from(heads.stride4()) * 4 * kv.bytes() as u64,
+                window: heads.window,
+            };
+            Touch::read(buffer, area)
+        };
         if self.kernels.base == Base::Software {
-            let broadcast = self.gpu.features().subgroup
-                && self.gpu.device.adapter_info().subgroup_min_size >= NARROW_LANES;
+            let traits = self.site.traits();
+            let broadcast = traits.features.subgroup && traits.subgroup_lanes[0] >= NARROW_LANES;
             let groups = Axis::Per {
                 of: Count::Visible(software_window(heads.window)),
                 each: GROUP * SPAN,
@@ -355,6 +368,11 @@ impl Builder<'_> {
                 &parameters,
                 output,
             ];
+            let scored_positions = Area::Parts {
+                bytes: u64::from(heads.heads) * 4,
+                each: 1,
+                window: heads.window,
+            };
             for together in rows_of(unit) {
                 let rows = Axis::Per {
                     of: Count::Rows,
@@ -372,9 +390,15 @@ impl Builder<'_> {
                 let [scores, values] =
                     software(unit, together, broadcast, kv).map(Kernel::Attention);
                 let choice = SizedKernel::always(scores, [groups, units, rows]);
-                self.dispatch(Count::Rows, &[choice], &scored, work)?;
+                let touches = [cached(2), queried(3), Touch::write(5, scored_positions)];
+                self.dispatch(Count::Rows, &[choice], &scored, work, &touches)?;
                 let choice = SizedKernel::always(values, [elements, units, rows]);
-                self.dispatch(Count::Rows, &[choice], &summed, work)?;
+                let touches = [
+                    cached(2),
+                    Touch::read(3, scored_positions),
+                    Touch::write(5, row),
+                ];
+                self.dispatch(Count::Rows, &[choice], &summed, work, &touches)?;
             }
             return Ok(());
         }
@@ -395,12 +419,20 @@ impl Builder<'_> {
             output,
         ];
         let both = Work::positions(2 * each, heads.window);
-        self.dispatch(
-            Count::Rows,
-            &[SizedKernel::always(kernel, grid)],
-            &buffers,
-            both,
-        )?;
+        let parts = Area::Parts {
+            bytes: u64::from(heads.heads) * (head + 16),
+            each: SPLIT,
+            window: heads.window,
+        };
+        let touches = [
+            cached(2),
+            queried(3),
+            cached(5),
+            Touch::write(6, parts),
+            Touch::write(7, row),
+        ];
+        let choice = SizedKernel::always(kernel, grid);
+        self.dispatch(Count::Rows, &[choice], &buffers, both, &touches)?;
         let grid = [Axis::Fixed(heads.heads), rows, Axis::Fixed(1)];
         let kernel = Kernel::Attention(AttentionKernel::Merge);
         let buffers = [self.step, scratch_buffer, output, &parameters];
@@ -409,7 +441,9 @@ impl Builder<'_> {
             most: SPLIT,
         };
         let work = Work::positions(each.div_ceil(u64::from(SPLIT)), heads.window);
-        self.dispatch(beyond, &[SizedKernel::always(kernel, grid)], &buffers, work)
+        let touches = [Touch::read(1, parts), Touch::write(2, row)];
+        let choice = SizedKernel::always(kernel, grid);
+        self.dispatch(beyond, &[choice], &buffers, work, &touches)
     }
 }
 

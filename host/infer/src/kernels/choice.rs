@@ -7,6 +7,7 @@ use super::self_test::{Tested, Wrong, self_test};
 use super::{Base, KernelSet, KernelVariant, StorageFormat, Subgroups, Tiling};
 use crate::device::{Features, Gpu};
 use crate::load_error::{LoadError, WrongNumbers};
+use crate::site::Traits;
 
 /// The environment variable that names kernels where options do not.
 const VARIABLE: &str = "TIDEGATE_KERNELS";
@@ -59,6 +60,24 @@ pub(crate) fn choose_kernels(
         warn!(kernels, instead, %error, "kernels failed their self-test");
         variant = next;
     }
+}
+
+/// The kernels that a device with these traits would run, if their self-tests pass there.
+pub(crate) fn expected_kernels(
+    traits: Traits,
+    software: bool,
+    asked: Option<KernelVariant>,
+    reproducible: bool,
+) -> Result<KernelSet, LoadError> {
+    let has = traits.features.subgroup;
+    let subgroups = has && may_sum_over_subgroups(traits.subgroup_lanes, reproducible);
+    let variant = asked_for(asked)?
+        .or(candidates(software, subgroups).first().copied())
+        .unwrap_or(KernelVariant::Portable);
+    Ok(KernelSet {
+        reproducible,
+        ..KernelSet::of(variant, software, subgroups)
+    })
 }
 
 impl Wrong {

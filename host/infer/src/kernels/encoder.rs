@@ -5,6 +5,7 @@ use super::binding::{Access, Bindings};
 use super::norm::{needs, reduction};
 use super::source::{LANES, join, shader};
 use super::variant::Base;
+use crate::buffer::Buffer;
 use crate::device::Features;
 use crate::load_error::LoadError;
 use crate::matrix::padded;
@@ -157,13 +158,13 @@ pub(crate) struct TextAttention<'a> {
     /// Width of a head.
     pub(crate) head_dim: usize,
     /// `[tiles]` of `Tile` in `shaders/encoder/encoder.wgsl`.
-    pub(crate) tiles: &'a wgpu::Buffer,
+    pub(crate) tiles: &'a Buffer,
     /// `[rows, 3 * heads, padded head]` f32.
-    pub(crate) qkv: &'a wgpu::Buffer,
+    pub(crate) qkv: &'a Buffer,
     /// `[tiles, heads, 4 rows, keys]` f32.
-    pub(crate) scores: &'a wgpu::Buffer,
+    pub(crate) scores: &'a Buffer,
     /// `[rows, heads, padded head]` f32.
-    pub(crate) attended: &'a wgpu::Buffer,
+    pub(crate) attended: &'a Buffer,
 }
 
 impl Builder<'_> {
@@ -171,8 +172,8 @@ impl Builder<'_> {
     /// addend is `[rows, padded width]`, or a table of as many positions.
     pub(crate) fn layer_norm(
         &mut self,
-        weights: &wgpu::Buffer,
-        [stream, addend]: [&wgpu::Buffer; 2],
+        weights: &Buffer,
+        [stream, addend]: [&Buffer; 2],
         width: usize,
         epsilon: f64,
         by_position: bool,
@@ -191,7 +192,7 @@ impl Builder<'_> {
         let grid = [Axis::Per { of, each }, Axis::Fixed(1), Axis::Fixed(1)];
         let buffers = [self.step, weights, addend, stream, &parameters];
         let choice = SizedKernel::always(Kernel::Encoder(kernel), grid);
-        self.dispatch(of, &[choice], &buffers, Work::Rows(4 * width as u64))
+        self.dispatch(of, &[choice], &buffers, Work::Rows(4 * width as u64), &[])
     }
 
     /// Attention in which every row of a text sees all of them.
@@ -209,7 +210,7 @@ impl Builder<'_> {
         let kernel = Kernel::Encoder(EncoderKernel::Scores { software });
         let choice = SizedKernel::always(kernel, [tiles, Axis::Fixed(heads), Axis::Fixed(1)]);
         let buffers = [of.tiles, of.qkv, of.scores, &parameters];
-        self.dispatch(TILES, &[choice], &buffers, products)?;
+        self.dispatch(TILES, &[choice], &buffers, products, &[])?;
 
         let kernel = EncoderKernel::Softmax { base };
         let y = match base {
@@ -226,6 +227,7 @@ impl Builder<'_> {
             &[choice],
             &buffers,
             Work::positions(4 * pairs, u32::MAX),
+            &[],
         )?;
 
         let kernel = EncoderKernel::Values { software };
@@ -235,15 +237,15 @@ impl Builder<'_> {
             [tiles, Axis::Fixed(y), Axis::Fixed(1)],
         );
         let buffers = [of.tiles, of.qkv, of.attended, &parameters, of.scores];
-        self.dispatch(TILES, &[choice], &buffers, products)
+        self.dispatch(TILES, &[choice], &buffers, products, &[])
     }
 
     /// The mean or the first of each text's rows: `stream` `[rows, padded width]` into `pooled` `[texts, padded width]`.
     /// `texts` is `[texts]` of first row and rows.
     pub(crate) fn pool(
         &mut self,
-        texts: &wgpu::Buffer,
-        [stream, pooled]: [&wgpu::Buffer; 2],
+        texts: &Buffer,
+        [stream, pooled]: [&Buffer; 2],
         width: usize,
         mean: bool,
     ) -> Result<(), LoadError> {
@@ -254,7 +256,7 @@ impl Builder<'_> {
     }
 
     /// tanh of `inner` `[texts, padded width]`, in place.
-    pub(crate) fn tanh(&mut self, inner: &wgpu::Buffer, width: usize) -> Result<(), LoadError> {
+    pub(crate) fn tanh(&mut self, inner: &Buffer, width: usize) -> Result<(), LoadError> {
         let width4 = (padded(width) / 4) as u32;
         let parameters = self.uniform("tanh", &[width4, 0, 0, 0]);
         self.by_texts(EncoderKernel::Tanh, width, &[inner, &parameters])
@@ -264,7 +266,7 @@ impl Builder<'_> {
         &mut self,
         kernel: EncoderKernel,
         width: usize,
-        buffers: &[&wgpu::Buffer],
+        buffers: &[&Buffer],
     ) -> Result<(), LoadError> {
         let width4 = (padded(width) / 4) as u32;
         let of = Count::Samples;
@@ -274,6 +276,6 @@ impl Builder<'_> {
             Axis::Fixed(1),
         ];
         let choice = SizedKernel::always(Kernel::Encoder(kernel), grid);
-        self.dispatch(of, &[choice], buffers, Work::Rows(4 * width as u64))
+        self.dispatch(of, &[choice], buffers, Work::Rows(4 * width as u64), &[])
     }
 }

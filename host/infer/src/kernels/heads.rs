@@ -5,9 +5,11 @@ use super::binding::{Access, Bindings};
 use super::norm::{needs, reduction};
 use super::source::{LANES, join, shader};
 use super::variant::Base;
+use crate::buffer::Buffer;
 use crate::device::Features;
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, SizedKernel, Work};
+use crate::touch::{Area, Touch};
 
 /// Lanes where one head is one lane: one vector of a software adapter's CPU.
 const NARROW_LANES: u32 = 8;
@@ -137,9 +139,9 @@ impl Heads {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KvBuffers<'a> {
     /// Block tables of the step.
-    pub(crate) tables: &'a wgpu::Buffer,
-    pub(crate) keys: &'a wgpu::Buffer,
-    pub(crate) values: &'a wgpu::Buffer,
+    pub(crate) tables: &'a Buffer,
+    pub(crate) keys: &'a Buffer,
+    pub(crate) values: &'a Buffer,
 }
 
 impl Builder<'_> {
@@ -148,8 +150,8 @@ impl Builder<'_> {
     pub(crate) fn heads(
         &mut self,
         heads: &Heads,
-        [angles, extras]: [&wgpu::Buffer; 2],
-        [qkv, queries]: [&wgpu::Buffer; 2],
+        [angles, extras]: [&Buffer; 2],
+        [qkv, queries]: [&Buffer; 2],
         cache: KvBuffers<'_>,
     ) -> Result<(), LoadError> {
         let kernel = HeadsKernel {
@@ -193,6 +195,15 @@ impl Builder<'_> {
         ];
         let work = Work::Rows(u64::from(count * heads.dim) * 4);
         let choice = SizedKernel::always(Kernel::Heads(kernel), grid);
-        self.dispatch(Count::Rows, &[choice], &buffers, work)
+        let head = u64::from(heads.stride4()) * 16;
+        let cached = u64::from(heads.kv_heads * heads.stride4() * 4) * heads.kv.bytes() as u64;
+        let touches = [
+            Touch::read(2, Area::Rows(u64::from(heads.half) * 8)),
+            Touch::read(3, Area::Cells(u64::from(count) * head)),
+            Touch::write(5, Area::Cells(u64::from(heads.heads) * head)),
+            Touch::write(6, Area::Cells(cached)),
+            Touch::write(7, Area::Cells(cached)),
+        ];
+        self.dispatch(Count::Rows, &[choice], &buffers, work, &touches)
     }
 }

@@ -5,10 +5,12 @@ use tidegate_contract::{BLOCK, StepSequence};
 use super::choice::has_what_is_needed;
 use super::heads::KvBuffers;
 use super::{Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, scratch};
+use crate::buffer::Buffer;
 use crate::decoder::StepWords;
 use crate::device::{Adapter, DeviceOptions, Gpu, LOAD_DEADLINE};
 use crate::load_error::LoadError;
 use crate::program::{Builder, Count, Extent, Program};
+use crate::site::Site;
 
 /// A device to try kernels on.
 #[derive(Clone, Debug)]
@@ -23,22 +25,15 @@ pub struct Lab {
 pub struct Experiment {
     program: Program,
     extent: Extent,
-    _step: wgpu::Buffer,
-    outputs: Vec<wgpu::Buffer>,
+    outputs: Vec<Buffer>,
 }
 
 impl Experiment {
-    /// What is ready to run over `step`, which says that it comes to `extent`.
-    pub(crate) fn new(
-        program: Program,
-        extent: Extent,
-        step: wgpu::Buffer,
-        outputs: Vec<wgpu::Buffer>,
-    ) -> Experiment {
+    /// What is ready to run over a step that comes to `extent`.
+    pub(crate) fn new(program: Program, extent: Extent, outputs: Vec<Buffer>) -> Experiment {
         Experiment {
             program,
             extent,
-            _step: step,
             outputs,
         }
     }
@@ -304,7 +299,7 @@ impl Lab {
             .gpu
             .device
             .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        encoder.copy_buffer_to_buffer(buffer, 0, &readback, 0, buffer.size());
+        encoder.copy_buffer_to_buffer(buffer.on_device()?, 0, &readback, 0, buffer.size());
         let submission = self.gpu.queue.submit([encoder.finish()]);
         let mut words = Vec::new();
         self.gpu
@@ -325,39 +320,38 @@ impl Lab {
     pub(crate) fn experiment(
         &self,
         step: &[StepSequence],
-        outputs: Vec<wgpu::Buffer>,
-        build: impl FnOnce(&mut Builder<'_>, &wgpu::Buffer) -> Result<(), LoadError>,
+        outputs: Vec<Buffer>,
+        build: impl FnOnce(&mut Builder<'_>, &Buffer) -> Result<(), LoadError>,
     ) -> Result<Experiment, LoadError> {
         let mut words = StepWords::default();
         let extent = words.fill_whole(step);
         let step = self.buffer(&words.step)?;
         let tables = self.buffer(&words.tables)?;
-        let mut builder = Builder::new(&self.gpu, self.kernels, self.checked, &step);
+        let mut builder = Builder::new(Site::Device(&self.gpu), self.kernels, &step);
         build(&mut builder, &tables)?;
-        Ok(Experiment::new(builder.program, extent, step, outputs))
+        let program = builder.finish().0.resolve(&self.gpu, self.checked)?;
+        Ok(Experiment::new(program, extent, outputs))
     }
 
     /// A zeroed buffer of so many elements.
-    pub(crate) fn output(&self, elements: usize) -> wgpu::Buffer {
-        self.gpu.storage("output", (elements * 4) as u64)
+    pub(crate) fn output(&self, elements: usize) -> Buffer {
+        Site::Device(&self.gpu).storage("output", (elements * 4) as u64)
     }
 
     /// A buffer of these words.
-    pub(crate) fn buffer(&self, words: &[u32]) -> Result<wgpu::Buffer, LoadError> {
-        let buffer = self.output(words.len());
-        self.gpu
-            .upload(&buffer, 0, bytemuck::cast_slice(words))
-            .map_err(|error| LoadError::from_wait(error, 0))?;
-        Ok(buffer)
+    pub(crate) fn buffer(&self, words: &[u32]) -> Result<Buffer, LoadError> {
+        Site::Device(&self.gpu)
+            .filled("input", bytemuck::cast_slice(words))
+            .map_err(|error| LoadError::from_wait(error, 0))
     }
 
     /// Rows of `width` elements, each padded to 4 with zeros.
-    pub(crate) fn padded(&self, values: &[f32], width: usize) -> Result<wgpu::Buffer, LoadError> {
+    pub(crate) fn padded(&self, values: &[f32], width: usize) -> Result<Buffer, LoadError> {
         self.buffer(bytemuck::cast_slice(&pad(values, width)))
     }
 
     /// Keys or values as they are kept.
-    fn cached(&self, values: &[f32], shape: HeadShape) -> Result<wgpu::Buffer, LoadError> {
+    fn cached(&self, values: &[f32], shape: HeadShape) -> Result<Buffer, LoadError> {
         let padded = pad(values, shape.dim);
         match shape.kv {
             KvPrecision::F32 => self.buffer(bytemuck::cast_slice(&padded)),

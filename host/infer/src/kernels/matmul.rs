@@ -8,6 +8,7 @@ use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
 use crate::matrix::{Layout, StorageFormat};
+use crate::touch::{Area, Touch};
 use tidegate_weights::Activation;
 
 /// What a matmul does with its sums.
@@ -36,6 +37,15 @@ impl Store {
         Store::Bias(Some(Activation::GeluTanh)),
         Store::Bias(Some(Activation::Gelu)),
     ];
+
+    /// What is done with the output of sums of `bytes` bytes a row.
+    pub(crate) fn touch(self, buffer: usize, bytes: u64) -> Touch {
+        match self {
+            Store::Plain | Store::Bias(_) => Touch::write(buffer, Area::Cells(bytes)),
+            Store::Residual => Touch::update(buffer, Area::Cells(bytes)),
+            Store::Gated(_) => Touch::write(buffer, Area::Cells(bytes / 2)),
+        }
+    }
 
     fn files(self) -> [&'static str; 2] {
         match self {

@@ -3,10 +3,12 @@
 use super::binding::{Access, Bindings};
 use super::source::{LANES, join, shader};
 use super::variant::Base;
+use crate::buffer::Buffer;
 use crate::device::Features;
 use crate::load_error::LoadError;
 use crate::matrix::padded;
 use crate::program::{Axis, Builder, Count, SizedKernel, Work};
+use crate::touch::{Area, Touch};
 
 use super::Kernel;
 
@@ -30,6 +32,14 @@ impl NormStore {
 
     fn constant(self) -> (&'static str, u32) {
         ("ADD", u32::from(self == NormStore::Add))
+    }
+
+    /// What is done with the output.
+    fn touch(self, buffer: usize, area: Area) -> Touch {
+        match self {
+            NormStore::Plain => Touch::write(buffer, area),
+            NormStore::Add => Touch::update(buffer, area),
+        }
     }
 }
 
@@ -142,8 +152,8 @@ impl Builder<'_> {
     /// RMSNorm of `input` `[rows, padded width]`; of samples only those rows are gathered.
     pub(crate) fn rms_norm(
         &mut self,
-        weight: &wgpu::Buffer,
-        [input, output]: [&wgpu::Buffer; 2],
+        weight: &Buffer,
+        [input, output]: [&Buffer; 2],
         width: usize,
         epsilon: f64,
         store: NormStore,
@@ -167,14 +177,21 @@ impl Builder<'_> {
         let grid = [Axis::Per { of, each }, Axis::Fixed(1), Axis::Fixed(1)];
         let buffers = [self.step, weight, input, output, &parameters];
         let choice = SizedKernel::always(Kernel::Norm(kernel), grid);
-        self.dispatch(of, &[choice], &buffers, Work::Rows(2 * width as u64))
+        let row = 4 * padded(width) as u64;
+        let touches = [
+            Touch::read(1, Area::All(row)),
+            Touch::read(2, Area::Rows(row)),
+            store.touch(3, Area::Rows(row)),
+        ];
+        let work = Work::Rows(2 * width as u64);
+        self.dispatch(of, &[choice], &buffers, work, &touches)
     }
 
     /// `bias` added to `input` `[rows, padded width]`, into `output` as `store` says.
     pub(crate) fn add_bias(
         &mut self,
-        bias: &wgpu::Buffer,
-        [input, output]: [&wgpu::Buffer; 2],
+        bias: &Buffer,
+        [input, output]: [&Buffer; 2],
         width: usize,
         store: NormStore,
     ) -> Result<(), LoadError> {
@@ -183,13 +200,20 @@ impl Builder<'_> {
         let parameters = self.uniform("bias", &[width4, 0, 0, 0]);
         let choice = SizedKernel::always(Kernel::Norm(kernel), by_columns(width4, Count::Rows));
         let buffers = [bias, input, output, &parameters];
-        self.dispatch(Count::Rows, &[choice], &buffers, Work::Rows(width as u64))
+        let row = 4 * padded(width) as u64;
+        let touches = [
+            Touch::read(0, Area::All(row)),
+            Touch::read(1, Area::Cells(row)),
+            store.touch(2, Area::Cells(row)),
+        ];
+        let work = Work::Rows(width as u64);
+        self.dispatch(Count::Rows, &[choice], &buffers, work, &touches)
     }
 
     /// cap · tanh(logit / cap) of `logits` `[samples, padded vocabulary]`, in place.
     pub(crate) fn softcap(
         &mut self,
-        logits: &wgpu::Buffer,
+        logits: &Buffer,
         vocabulary: usize,
         cap: f64,
     ) -> Result<(), LoadError> {
@@ -198,7 +222,9 @@ impl Builder<'_> {
         let grid = by_columns(width4, Count::Samples);
         let choice = SizedKernel::always(Kernel::Norm(NormKernel::Softcap), grid);
         let work = Work::Rows(4 * vocabulary as u64);
-        self.dispatch(Count::Samples, &[choice], &[logits, &parameters], work)
+        let buffers = [logits, &parameters];
+        let touches = [Touch::update(0, Area::Cells(4 * padded(vocabulary) as u64))];
+        self.dispatch(Count::Samples, &[choice], &buffers, work, &touches)
     }
 }
 

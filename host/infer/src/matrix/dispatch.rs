@@ -5,14 +5,21 @@ use tidegate_weights::Activation;
 use super::parts::parts;
 use super::storage::GROUP;
 use super::{Matrix, Shard, StorageFormat};
-use crate::device::Gpu;
+use crate::buffer::Buffer;
 use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, SizedKernel, Work};
+use crate::site::Traits;
+use crate::touch::{Area, Touch};
 
 impl Shard {
+    /// Bytes of a row of so many groups.
+    fn row_bytes(&self, groups: usize) -> u64 {
+        self.stored.row_bytes(groups) as u64
+    }
+
     /// The buffers from binding 5 on.
-    fn more(&self) -> impl Iterator<Item = &wgpu::Buffer> {
+    fn more(&self) -> impl Iterator<Item = &Buffer> {
         [&self.scales, &self.supers, &self.high]
             .into_iter()
             .flatten()
@@ -20,10 +27,10 @@ impl Shard {
 }
 
 /// What tilings take of a device's subgroups.
-fn subgroups(gpu: &Gpu) -> Subgroups {
-    let [least, most] = gpu.subgroup_lanes();
+fn subgroups(traits: Traits) -> Subgroups {
+    let [least, most] = traits.subgroup_lanes;
     Subgroups {
-        broadcast: gpu.features().subgroup && least >= 8,
+        broadcast: traits.features.subgroup && least >= 8,
         lanes: most.clamp(4, 64),
     }
 }
@@ -33,7 +40,7 @@ impl Builder<'_> {
     pub(crate) fn embed(
         &mut self,
         table: &Matrix,
-        output: &wgpu::Buffer,
+        output: &Buffer,
         scale: f32,
     ) -> Result<(), LoadError> {
         let width4 = (table.width / 4) as u32;
@@ -64,12 +71,12 @@ impl Builder<'_> {
             let mut buffers = vec![self.step, &shard.values, output, &parameters];
             buffers.extend(shard.more());
             let work = Work::Rows(table.width as u64);
-            self.dispatch(
-                Count::Rows,
-                &[SizedKernel::always(kernel, grid)],
-                &buffers,
-                work,
-            )?;
+            let touches = [
+                Touch::read(1, Area::Cells(shard.row_bytes(table.groups))),
+                Touch::write(2, Area::Cells(table.width as u64 * 4)),
+            ];
+            let choice = SizedKernel::always(kernel, grid);
+            self.dispatch(Count::Rows, &[choice], &buffers, work, &touches)?;
         }
         Ok(())
     }
@@ -78,7 +85,7 @@ impl Builder<'_> {
     pub(crate) fn matmul(
         &mut self,
         matrix: &Matrix,
-        input_output: [&wgpu::Buffer; 2],
+        input_output: [&Buffer; 2],
         store: Store,
         of: Count,
     ) -> Result<(), LoadError> {
@@ -89,8 +96,8 @@ impl Builder<'_> {
     pub(crate) fn matmul_bias(
         &mut self,
         matrix: &Matrix,
-        bias: &wgpu::Buffer,
-        input_output: [&wgpu::Buffer; 2],
+        bias: &Buffer,
+        input_output: [&Buffer; 2],
         activation: Option<Activation>,
         of: Count,
     ) -> Result<(), LoadError> {
@@ -106,12 +113,12 @@ impl Builder<'_> {
     fn product(
         &mut self,
         matrix: &Matrix,
-        [input, output]: [&wgpu::Buffer; 2],
+        [input, output]: [&Buffer; 2],
         store: Store,
-        bias: Option<&wgpu::Buffer>,
+        bias: Option<&Buffer>,
         of: Count,
     ) -> Result<(), LoadError> {
-        let subgroups = subgroups(self.gpu);
+        let subgroups = subgroups(self.site.traits());
         // The input in int8, even elements first and not.
         let mut quantized: [Option<Quantized>; 2] = [None, None];
         for shard in &matrix.shards {
@@ -159,7 +166,21 @@ impl Builder<'_> {
             buffers.extend(rounded.map(|rounded| &rounded.scales));
             buffers.extend(bias);
             let work = Work::Rows((shard.columns * matrix.width) as u64);
-            self.dispatch(of, &choices, &buffers, work)?;
+            let row = (matrix.width * 4) as u64;
+            let mut touches = vec![
+                Touch::read(1, Area::Columns(shard.values.size())),
+                match rounded {
+                    Some(_) => Touch::read(2, Area::Rows(u64::from(groups) * 32)),
+                    None => Touch::read(2, Area::Rows(row)),
+                },
+                store.touch(3, (shard.columns * 4) as u64),
+            ];
+            let first_more = 5;
+            for (index, more) in shard.more().enumerate() {
+                let area = Area::Columns(more.size());
+                touches.push(Touch::read(first_more + index, area));
+            }
+            self.dispatch(of, &choices, &buffers, work, &touches)?;
         }
         Ok(())
     }
@@ -174,8 +195,8 @@ impl Builder<'_> {
         let groups = groups.next_multiple_of(4);
         let made = Quantized {
             spread,
-            values: self.gpu.storage("activations in int8", groups * 32),
-            scales: self.gpu.storage("scales of activations", groups * 4),
+            values: self.site.storage("activations in int8", groups * 32),
+            scales: self.site.storage("scales of activations", groups * 4),
         };
         self.quantized.push(made.clone());
         made
@@ -185,7 +206,7 @@ impl Builder<'_> {
     fn quantize(
         &mut self,
         matrix: &Matrix,
-        input: &wgpu::Buffer,
+        input: &Buffer,
         spread: bool,
         of: Count,
     ) -> Result<Quantized, LoadError> {
@@ -201,7 +222,13 @@ impl Builder<'_> {
         ];
         let buffers = [input, &quantized.values, &parameters, &quantized.scales];
         let work = Work::Rows(matrix.width as u64);
-        self.dispatch(of, &[SizedKernel::always(kernel, grid)], &buffers, work)?;
+        let touches = [
+            Touch::read(0, Area::Cells((matrix.width * 4) as u64)),
+            Touch::write(1, Area::Cells(u64::from(groups) * 32)),
+            Touch::write(3, Area::Cells(u64::from(groups) * 4)),
+        ];
+        let choice = SizedKernel::always(kernel, grid);
+        self.dispatch(of, &[choice], &buffers, work, &touches)?;
         Ok(quantized)
     }
 }
@@ -217,8 +244,8 @@ pub(crate) fn most_quantized(rows: usize, widths: [usize; 3]) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Quantized {
     spread: bool,
-    values: wgpu::Buffer,
-    scales: wgpu::Buffer,
+    values: Buffer,
+    scales: Buffer,
 }
 
 impl Quantized {

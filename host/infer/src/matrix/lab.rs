@@ -8,6 +8,7 @@ use crate::kernels::Store;
 use crate::kernels::lab::{Experiment, Lab, sequence};
 use crate::load_error::LoadError;
 use crate::program::Count;
+use crate::site::Site;
 
 /// Tokens of one sequence.
 fn tokens(tokens: &[u32]) -> StepSequence {
@@ -139,7 +140,7 @@ impl Lab {
 
     /// Weights as they are packed for these kernels.
     pub(crate) fn pack(&self, packing: Packing<'_>) -> Result<Matrix, LoadError> {
-        packing.upload(&self.gpu, self.kernels, "matrix", 0)
+        packing.upload(Site::Device(&self.gpu), self.kernels, "matrix", 0)
     }
 }
 

@@ -17,8 +17,9 @@ pub use layout::Layout;
 pub(crate) use packing::Packing;
 pub use storage::StorageFormat;
 
-use crate::device::Gpu;
+use crate::buffer::Buffer;
 use crate::load_error::LoadError;
+use crate::site::Site;
 
 /// Elements to the next multiple of 4.
 pub(crate) fn padded(elements: usize) -> usize {
@@ -42,10 +43,10 @@ pub(crate) struct Matrix {
 struct Shard {
     stored: StorageFormat,
     layout: Layout,
-    values: wgpu::Buffer,
-    scales: Option<wgpu::Buffer>,
-    high: Option<wgpu::Buffer>,
-    supers: Option<wgpu::Buffer>,
+    values: Buffer,
+    scales: Option<Buffer>,
+    high: Option<Buffer>,
+    supers: Option<Buffer>,
     first: usize,
     /// A multiple of 4.
     columns: usize,
@@ -56,29 +57,27 @@ impl Matrix {
     pub(crate) fn bytes(&self) -> u64 {
         let shard = |shard: &Shard| {
             let others = [&shard.scales, &shard.high, &shard.supers];
-            let others: u64 = others.into_iter().flatten().map(wgpu::Buffer::size).sum();
+            let others: u64 = others.into_iter().flatten().map(Buffer::size).sum();
             shard.values.size() + others
         };
         self.shards.iter().map(shard).sum()
     }
 }
 
-/// A vector in f32 with `offset` added to each element, padded with zeros: `[padded(width)]`.
+/// A vector in f32 with `offset` added to each element, padded with zeros: `[padded(width)]`. `bytes` is the size of the whole
+/// model, for the error text.
 pub(crate) fn upload_vector(
-    gpu: &Gpu,
-    label: &str,
+    site: Site<'_>,
     tensor: &Tensor<'_>,
     offset: f32,
     bytes: u64,
-) -> Result<wgpu::Buffer, LoadError> {
+) -> Result<Buffer, LoadError> {
     let mut values = Vec::new();
     tensor.read_row(0, &mut values)?;
     for value in &mut values {
         *value += offset;
     }
     values.resize(padded(values.len()), 0.0);
-    let buffer = gpu.storage(label, (values.len() * 4) as u64);
-    gpu.upload(&buffer, 0, bytemuck::cast_slice(&values))
-        .map_err(|error| LoadError::from_wait(error, bytes))?;
-    Ok(buffer)
+    site.filled(tensor.name(), bytemuck::cast_slice(&values))
+        .map_err(|error| LoadError::from_wait(error, bytes))
 }

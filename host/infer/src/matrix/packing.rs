@@ -5,9 +5,11 @@ use tidegate_weights::{RowParts, Tensor};
 use super::layout::{Layout, Tile};
 use super::storage::{DeviceRow, GROUP, StorageFormat, TILE};
 use super::{Matrix, Shard, padded};
+use crate::buffer::Buffer;
 use crate::device::{Gpu, PIECE, WaitError};
 use crate::kernels::KernelSet;
 use crate::load_error::LoadError;
+use crate::site::Site;
 
 /// Columns of one shard at most, so that any tiling's grid fits the 65535 workgroups of an axis.
 const MOST_COLUMNS: usize = 4 * 65_504;
@@ -169,22 +171,22 @@ impl<'a> Packing<'a> {
     /// Packs and uploads for `kernels`. `bytes` is the size of the whole model, for the error text.
     pub(crate) fn upload(
         self,
-        gpu: &Gpu,
+        site: Site<'_>,
         kernels: KernelSet,
         label: &str,
         bytes: u64,
     ) -> Result<Matrix, LoadError> {
         let groups = self.groups();
         let mut shards = Vec::new();
+        let limit = site.traits().largest_binding;
         for run in self.runs() {
             let largest = run.stored.group_bytes()[0] * groups;
-            let fit =
-                (gpu.largest_binding as usize / largest.max(1)).min(MOST_COLUMNS) / TILE * TILE;
+            let fit = (limit as usize / largest.max(1)).min(MOST_COLUMNS) / TILE * TILE;
             if fit == 0 {
                 return Err(LoadError::BufferTooLarge {
                     what: "32 rows of a weight matrix",
                     bytes: (TILE * largest) as u64,
-                    limit: gpu.largest_binding,
+                    limit,
                     remedy: "choose another adapter",
                 });
             }
@@ -196,7 +198,7 @@ impl<'a> Packing<'a> {
                     rows,
                 };
                 let layout = Layout::of(kernels, run.stored);
-                shards.push(self.shard(gpu, layout, label, &shard, bytes)?);
+                shards.push(self.shard(site, layout, label, &shard, bytes)?);
             }
         }
         Ok(Matrix {
@@ -209,12 +211,47 @@ impl<'a> Packing<'a> {
 
     fn shard(
         &self,
-        gpu: &Gpu,
+        site: Site<'_>,
         layout: Layout,
         label: &str,
         run: &Run,
         bytes: u64,
     ) -> Result<Shard, LoadError> {
+        let stored = run.stored;
+        let buffers = match site {
+            Site::Device(gpu) => self.send(gpu, layout, label, run, bytes)?,
+            Site::Paper(_) => {
+                let tile = Tile::new(layout, stored, self.groups());
+                let tiles = run.rows.div_ceil(TILE);
+                let bytes = tile.parts.map(|part| (part.len() * tiles) as u64);
+                bytes.map(|bytes| (bytes > 0).then(|| Buffer::planned(label, bytes)))
+            }
+        };
+        let [values, scales, high, supers] = buffers;
+        let values = values.ok_or_else(|| LoadError::Device {
+            reason: format!("{label} has no elements"),
+        })?;
+        Ok(Shard {
+            stored,
+            layout,
+            values,
+            scales,
+            high,
+            supers,
+            first: run.first,
+            columns: padded(run.rows),
+        })
+    }
+
+    /// Packs a run of rows and uploads it: values, scales, upper bits, and what blocks have for themselves.
+    fn send(
+        &self,
+        gpu: &Gpu,
+        layout: Layout,
+        label: &str,
+        run: &Run,
+        bytes: u64,
+    ) -> Result<[Option<Buffer>; 4], LoadError> {
         let stored = run.stored;
         let mut tile = Tile::new(layout, stored, self.groups());
         let tiles = run.rows.div_ceil(TILE);
@@ -246,29 +283,14 @@ impl<'a> Packing<'a> {
                 }
             }
         }
-        let mut buffers = Vec::with_capacity(streams.len());
-        for stream in streams {
-            buffers.push(match stream {
-                None => None,
-                Some(stream) => Some(stream.finish(gpu).map_err(failed)?),
-            });
+        let mut buffers = [const { None }; 4];
+        for (buffer, stream) in buffers.iter_mut().zip(streams) {
+            if let Some(stream) = stream {
+                let sent = stream.finish(gpu).map_err(failed)?;
+                *buffer = Some(Buffer::made(label, sent));
+            }
         }
-        let mut buffers = buffers.into_iter();
-        let mut next = || buffers.next().flatten();
-        let (values, scales, high, supers) = (next(), next(), next(), next());
-        let values = values.ok_or_else(|| LoadError::Device {
-            reason: format!("{label} has no elements"),
-        })?;
-        Ok(Shard {
-            stored,
-            layout,
-            values,
-            scales,
-            high,
-            supers,
-            first: run.first,
-            columns: padded(run.rows),
-        })
+        Ok(buffers)
     }
 
     /// The numbers of one row.

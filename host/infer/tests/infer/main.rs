@@ -11,5 +11,6 @@ mod kernels;
 mod matmul;
 mod refusals;
 mod shaders;
+mod sheet;
 mod support;
 mod whole_model;

@@ -1,11 +1,11 @@
 //! `tidegate model bench`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
-use clap::{ArgGroup, Args};
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
 use serde_json::{Value, json};
 use tidegate_contract::BLOCK;
 use tidegate_infer::bench::{
@@ -14,34 +14,26 @@ use tidegate_infer::bench::{
 use tidegate_infer::{
     Adapter, AdapterKind, DecoderOptions, DeviceOptions, Gpu, KernelVariant, MemoryReport,
 };
-use tidegate_weights::{Checkpoint, Format, ModelConfig};
+use tidegate_weights::{Checkpoint, ModelConfig};
 
 use super::size;
+use super::source::Source;
 use crate::commands::numbers::{batch, count, seconds};
 use crate::commands::{print, print_json};
 use crate::exit::{Failure, tell};
-use crate::models::{available_memory, open_checkpoint};
+use crate::models::available_memory;
 
 /// Kernels that are named for people; the JSON has all of them.
 const SHOWN_KERNELS: usize = 5;
-/// What random weights are stored in, if nothing else is asked for.
-const RANDOM: Format = Format::F16;
 
 /// Measure how fast a model, or one with random weights, runs.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tidegate model bench examples/support-bot/model\n  \
     tidegate model bench --random 125M --quant int8 --json")]
-#[command(group(ArgGroup::new("what").required(true).args(["model", "random"])))]
 pub(crate) struct Arguments {
-    /// The model: a directory or a .gguf file.
-    model: Option<PathBuf>,
-    /// A model of a known shape with random weights.
-    #[arg(long, value_name = "SIZE", value_parser = ["125M", "1B", "8B"])]
-    random: Option<String>,
-    /// What the matrices are stored in. Default: what a model has them in, and f16 for random weights.
-    #[arg(long, value_parser = ["f32", "f16", "int8", "int4"])]
-    quant: Option<String>,
+    #[command(flatten)]
+    source: Source,
     /// About how long each rate may be measured, seconds.
     #[arg(long, default_value_t = 4.0, value_parser = seconds)]
     seconds: f64,
@@ -75,7 +67,7 @@ pub(crate) fn bench(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.ready {
         return ready(arguments, &adapter, &options);
     }
-    let checkpoint = checkpoint(arguments)?;
+    let checkpoint = arguments.source.checkpoint()?;
     has_room(&adapter, &checkpoint, &options)?;
     let readiness = readiness()?;
     let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
@@ -129,48 +121,6 @@ fn has_room(
     Ok(())
 }
 
-/// The model, or the random one, in the format asked for. A model's matrices are encoded while it is loaded, which the
-/// time to ready then includes.
-fn checkpoint(arguments: &Arguments) -> anyhow::Result<Checkpoint> {
-    let quant = arguments.quant.as_deref().and_then(format);
-    match (&arguments.model, &arguments.random) {
-        (Some(path), _) => {
-            let checkpoint = open_checkpoint(path)?;
-            ensure!(
-                checkpoint.decoder().is_some(),
-                "{} is an encoder; bench measures models that make text",
-                path.display()
-            );
-            match quant {
-                None => Ok(checkpoint),
-                Some(format) => checkpoint
-                    .encoded(format)
-                    .with_context(|| format!("matrices cannot be encoded to {}", format.name())),
-            }
-        }
-        (None, Some(name)) => {
-            let config =
-                ModelConfig::preset(name).with_context(|| format!("no shape is named {name:?}"))?;
-            Ok(Checkpoint::random(config, quant.unwrap_or(RANDOM), 1))
-        }
-        (None, None) => Err(anyhow!("give a model, or --random with a size")),
-    }
-}
-
-fn format(name: &str) -> Option<Format> {
-    [Format::F32, Format::F16, Format::Int8, Format::Int4]
-        .into_iter()
-        .find(|format| format.name() == name)
-}
-
-/// What the matrices are stored in, where that is known before they are read.
-fn quant(arguments: &Arguments) -> Option<&str> {
-    match arguments.model {
-        Some(_) => arguments.quant.as_deref(),
-        None => Some(arguments.quant.as_deref().unwrap_or(RANDOM.name())),
-    }
-}
-
 /// Seconds until a process that has just been started can be asked.
 struct Readiness {
     /// With an empty shader cache.
@@ -218,7 +168,7 @@ fn ready_of_a_process(cache: &Path) -> anyhow::Result<Value> {
 /// In the other process: measures itself once and says what it found as JSON.
 fn ready(arguments: &Arguments, adapter: &Adapter, options: &BenchOptions) -> Result<(), Failure> {
     let began = Instant::now();
-    let checkpoint = checkpoint(arguments)?;
+    let checkpoint = arguments.source.checkpoint()?;
     let files = began.elapsed().as_secs_f64();
     let ready = measure_ready(adapter, &checkpoint, options)?;
     let report = json!({
@@ -238,8 +188,8 @@ fn as_json(
     readiness: &Readiness,
 ) -> anyhow::Result<Value> {
     let mut json = serde_json::to_value(report)?;
-    json["model"] = json!(name(arguments));
-    json["quant"] = json!(quant(arguments));
+    json["model"] = json!(arguments.source.name());
+    json["quant"] = json!(arguments.source.quant());
     json["parameters"] = json!(checkpoint.decoder().map(ModelConfig::parameters));
     json["software"] = json!(adapter.info().kind == AdapterKind::Software);
     json["reproducible"] = json!(arguments.reproducible);
@@ -252,13 +202,6 @@ fn as_json(
     Ok(json)
 }
 
-fn name(arguments: &Arguments) -> String {
-    match (&arguments.model, &arguments.random) {
-        (Some(path), _) => path.display().to_string(),
-        (None, name) => name.clone().unwrap_or_default(),
-    }
-}
-
 fn as_text(
     arguments: &Arguments,
     checkpoint: &Checkpoint,
@@ -266,20 +209,13 @@ fn as_text(
     readiness: &Readiness,
 ) -> String {
     let seconds = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-    let parameters = checkpoint.decoder().map_or(0, ModelConfig::parameters);
     let mut text = format!(
-        "model          {}, {} parameters{}\nadapter        {}\nkernels        {}\n\
+        "model          {}\nadapter        {}\nkernels        {}\n\
          memory         weights {}, KV cache {}{}\n\
          ready          {:.2} s with an empty shader cache, {:.2} s with a full one\n\
          first token    {:.3} s after that, {:.3} s\n\
          copy           {:.2} GB/s\n",
-        name(arguments),
-        tidegate_telemetry::count(parameters),
-        match (&arguments.random, quant(arguments)) {
-            (Some(_), Some(quant)) => format!(" with random weights, {quant}"),
-            (None, Some(quant)) => format!(", matrices as {quant}"),
-            _ => String::new(),
-        },
+        arguments.source.line(checkpoint),
         report.adapter,
         report.kernels,
         size(report.weights_bytes),

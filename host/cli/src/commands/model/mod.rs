@@ -4,6 +4,8 @@ mod admin;
 mod bench;
 mod convert;
 mod info;
+mod plan;
+mod source;
 
 use clap::Subcommand;
 
@@ -16,6 +18,7 @@ pub(crate) enum ModelCommand {
     Info(info::Arguments),
     Convert(convert::Arguments),
     Bench(bench::Arguments),
+    Plan(plan::Arguments),
     Load(admin::Load),
     Unload(admin::Unload),
     List(admin::List),
@@ -27,6 +30,7 @@ pub(crate) fn model(command: &ModelCommand) -> Result<(), Failure> {
         ModelCommand::Info(arguments) => info::info(arguments),
         ModelCommand::Convert(arguments) => convert::convert(arguments),
         ModelCommand::Bench(arguments) => bench::bench(arguments),
+        ModelCommand::Plan(arguments) => plan::plan(arguments),
         ModelCommand::Load(arguments) => admin::load(arguments),
         ModelCommand::Unload(arguments) => admin::unload(arguments),
         ModelCommand::List(arguments) => admin::list(arguments),

@@ -1,11 +1,13 @@
 //! What an encoder does beside products.
 
 use super::{CaseRun, Failure, Numbers, outcome, softmax, wide};
+use crate::buffer::Buffer;
 use crate::encoder::PassWords;
 use crate::kernels::TextAttention;
 use crate::kernels::lab::{Experiment, Lab};
 use crate::load_error::LoadError;
 use crate::program::Builder;
+use crate::site::Site;
 
 /// Of numbers about 1, and of sums that were brought back to that.
 const BOUND: f64 = 1e-5;
@@ -31,8 +33,8 @@ fn texts() -> [(usize, usize); LENGTHS.len()] {
 
 /// The words of a pass on the device.
 struct Pass {
-    tiles: wgpu::Buffer,
-    texts: wgpu::Buffer,
+    tiles: Buffer,
+    texts: Buffer,
 }
 
 /// Kernels over a pass of texts of these lengths, attended to by so many heads.
@@ -40,7 +42,7 @@ fn experiment(
     lab: &Lab,
     lengths: &[usize],
     heads: usize,
-    output: &wgpu::Buffer,
+    output: &Buffer,
     build: impl FnOnce(&mut Builder<'_>, &Pass) -> Result<(), LoadError>,
 ) -> Result<Experiment, LoadError> {
     let tokens: Vec<Vec<u32>> = lengths.iter().map(|length| vec![0; *length]).collect();
@@ -52,14 +54,10 @@ fn experiment(
         texts: lab.buffer(&words.texts)?,
     };
     let step = lab.buffer(&words.step)?;
-    let mut builder = Builder::new(&lab.gpu, lab.kernels, lab.checked, &step);
+    let mut builder = Builder::new(Site::Device(&lab.gpu), lab.kernels, &step);
     build(&mut builder, &pass)?;
-    Ok(Experiment::new(
-        builder.program,
-        extent,
-        step,
-        vec![output.clone()],
-    ))
+    let program = builder.finish().0.resolve(&lab.gpu, lab.checked)?;
+    Ok(Experiment::new(program, extent, vec![output.clone()]))
 }
 
 /// Of rows of fewer elements than a workgroup takes at once, and of more than 4,096; of a reproducible set the middle text has

@@ -1,0 +1,205 @@
+//! What a cost sheet knows of a device.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::{Features, Gpu};
+use crate::site::Traits;
+
+/// A device as a cost sheet sees it. All numbers are the makers' or measured ones; none depends on our kernels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DeviceProfile {
+    /// What it is called.
+    pub name: String,
+    /// Bytes per second that are read from memory at most.
+    pub bandwidth: f64,
+    /// Bytes of the last cache before memory.
+    pub cache: u64,
+    /// What runs workgroups side by side: NVIDIA's multiprocessors, Apple's cores, Intel's subslices, a CPU's threads.
+    pub multiprocessors: u32,
+    /// Lanes that one of them keeps in flight at most.
+    pub lanes: u32,
+    /// Multiply-adds in f32 per second at most; none if unknown.
+    #[serde(default)]
+    pub multiply_adds: Option<f64>,
+    /// Seconds from the end of a dispatch to the beginning of the next that waits for it.
+    pub gap: f64,
+    /// Lanes of a subgroup, least and most; none if kernels cannot sum over subgroups.
+    #[serde(default)]
+    pub subgroup_lanes: Option<[u32; 2]>,
+    /// Whether it is a CPU.
+    #[serde(default)]
+    pub software: bool,
+    /// Bytes that can be bound at once.
+    #[serde(default = "largest_binding")]
+    pub largest_binding: u64,
+}
+
+/// What most drivers let a shader bind.
+fn largest_binding() -> u64 {
+    (1 << 31) - 4
+}
+
+/// Names of profiles that are built in.
+pub const PROFILES: [&str; 4] = ["h100", "4090", "m3", "igpu"];
+
+impl DeviceProfile {
+    /// A profile that is built in, by its name in [`PROFILES`].
+    ///
+    /// Peak rates are the makers'; the gap between dispatches is an assumption, and stands in benches/README.md beside what was
+    /// measured.
+    #[must_use]
+    pub fn named(name: &str) -> Option<DeviceProfile> {
+        let profile =
+            |name: &str, bandwidth, cache: u64, [multiprocessors, lanes]: [u32; 2]| DeviceProfile {
+                name: name.to_owned(),
+                bandwidth,
+                cache: cache << 20,
+                multiprocessors,
+                lanes,
+                multiply_adds: None,
+                gap: 3e-6,
+                subgroup_lanes: Some([32, 32]),
+                software: false,
+                largest_binding: largest_binding(),
+            };
+        Some(match name {
+            // NVIDIA H100 datasheet, SXM: 3.35 TB/s, 67 TFLOP/s in f32; 50 MB of cache.
+            "h100" => DeviceProfile {
+                multiply_adds: Some(33.5e12),
+                ..profile("NVIDIA H100 SXM", 3.35e12, 50, [132, 2048])
+            },
+            // NVIDIA's Ada whitepaper: 1,008 GB/s, 82.6 TFLOP/s in f32, 72 MB.
+            "4090" => DeviceProfile {
+                multiply_adds: Some(41.3e12),
+                ..profile("NVIDIA GeForce RTX 4090", 1.008e12, 72, [128, 1536])
+            },
+            // Apple: 100 GB/s, ten cores of 128 lanes at about 1.4 GHz. Metal says 4 to 64 lanes of every device. The size of the
+            // system's cache is what was measured of it by others: 8 MB.
+            "m3" => DeviceProfile {
+                multiply_adds: Some(1.8e12),
+                gap: 5e-6,
+                subgroup_lanes: Some([4, 64]),
+                ..profile("Apple M3", 100e9, 8, [10, 1024])
+            },
+            // Intel UHD 770 of an i9-12900: 32 execution units in 2 subslices, 1.55 GHz, two channels of DDR5-4800, L3 shared with
+            // the cores; each unit has 7 threads of up to 32 lanes.
+            "igpu" => DeviceProfile {
+                multiply_adds: Some(0.397e12),
+                gap: 5e-6,
+                subgroup_lanes: Some([8, 32]),
+                ..profile("Intel UHD Graphics 770", 76.8e9, 30, [2, 3584])
+            },
+            _ => return None,
+        })
+    }
+
+    /// The device at hand, whose bandwidth was measured: with the peak rates of a profile of that name, if there is one. Of a CPU
+    /// the system says how large its cache is. Of any other device cache and multiprocessors are assumed, and its name says so.
+    #[must_use]
+    pub fn at_hand(gpu: &Gpu, bandwidth: f64) -> DeviceProfile {
+        let adapter = gpu.adapter();
+        let like = [
+            ("H100", "h100"),
+            ("H200", "h100"),
+            ("RTX 4090", "4090"),
+            ("Apple M3", "m3"),
+            ("UHD Graphics 770", "igpu"),
+        ];
+        let like = like.iter().find(|(name, _)| adapter.name.contains(name));
+        let like = like.and_then(|(_, profile)| DeviceProfile::named(profile));
+        let subgroup_lanes = gpu.features().subgroup.then(|| gpu.subgroup_lanes());
+        let threads =
+            std::thread::available_parallelism().map_or(1, |threads| threads.get() as u32);
+        let known = match (gpu.is_software(), like) {
+            (true, _) => DeviceProfile {
+                name: adapter.name.clone(),
+                bandwidth,
+                cache: cpu_cache().unwrap_or(8 << 20),
+                multiprocessors: threads,
+                lanes: 8,
+                multiply_adds: None,
+                gap: 0.0,
+                subgroup_lanes,
+                software: true,
+                largest_binding: gpu.largest_binding,
+            },
+            (false, Some(like)) => DeviceProfile {
+                name: adapter.name.clone(),
+                ..like
+            },
+            (false, None) => DeviceProfile {
+                name: format!("{} (cache and multiprocessors assumed)", adapter.name),
+                bandwidth,
+                cache: 4 << 20,
+                multiprocessors: 16,
+                lanes: 1536,
+                multiply_adds: None,
+                gap: 5e-6,
+                subgroup_lanes,
+                software: false,
+                largest_binding: gpu.largest_binding,
+            },
+        };
+        DeviceProfile {
+            bandwidth,
+            subgroup_lanes,
+            largest_binding: gpu.largest_binding,
+            ..known
+        }
+    }
+
+    /// What programs depend on there.
+    pub(super) fn traits(&self) -> Traits {
+        Traits {
+            features: Features {
+                subgroup: self.subgroup_lanes.is_some(),
+                ..Features::NONE
+            },
+            subgroup_lanes: self.subgroup_lanes.unwrap_or([4, 128]),
+            largest_binding: self.largest_binding,
+        }
+    }
+
+    /// Whether its numbers are such that something can be computed from them.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        let positive = |what: &str, value: f64| {
+            if value.is_finite() && value > 0.0 {
+                Ok(())
+            } else {
+                Err(format!("{what} is {value}; it must be above 0"))
+            }
+        };
+        positive("bandwidth", self.bandwidth)?;
+        positive("cache", self.cache as f64)?;
+        positive("multiprocessors", f64::from(self.multiprocessors))?;
+        positive("lanes", f64::from(self.lanes))?;
+        positive("largest-binding", self.largest_binding as f64)?;
+        if let Some(rate) = self.multiply_adds {
+            positive("multiply-adds", rate)?;
+        }
+        if !(self.gap.is_finite() && self.gap >= 0.0) {
+            return Err(format!("gap is {}; it must not be below 0", self.gap));
+        }
+        match self.subgroup_lanes {
+            Some([least, most]) if least == 0 || least > most => Err(format!(
+                "subgroup-lanes is [{least}, {most}]; give the least and the most"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Bytes of the last cache of the first CPU, where the system says it as Linux does.
+fn cpu_cache() -> Option<u64> {
+    let of_level = |level: u32| {
+        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
+        let text = std::fs::read_to_string(path).ok()?;
+        let kibibytes: u64 = text.trim().strip_suffix('K')?.parse().ok()?;
+        Some(kibibytes << 10)
+    };
+    of_level(3).or_else(|| of_level(2))
+}

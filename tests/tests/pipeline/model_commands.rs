@@ -207,6 +207,109 @@ fn bench_prints_what_its_readme_says() {
     }
 }
 
+/// `tidegate model plan` of a known shape; the exit code, and what it said on which stream.
+fn plan(workspace: &Workspace, more: &[&str]) -> (Option<i32>, String, Vec<u8>) {
+    let command = ["model", "plan", "--random", "125M", "--quant", "int8"];
+    let output = workspace.run(&[&command[..], more].concat());
+    (output.status.code(), text(&output.stderr), output.stdout)
+}
+
+#[test]
+fn a_model_is_planned_for_a_device_that_is_not_here() {
+    let workspace = Workspace::new("");
+    let profile = r#"
+        name = "half a card"
+        bandwidth = 1e12
+        cache = 8388608
+        multiprocessors = 60
+        lanes = 1024
+        gap = 4e-6
+    "#;
+    std::fs::write(workspace.path("card.toml"), profile).unwrap();
+    for device in ["h100", "4090", "m3", "igpu", "card.toml"] {
+        let steps = ["--batch", "8", "--context", "300", "--chunk", "64"];
+        let asked = [&["--device", device, "--json"][..], &steps].concat();
+        let (code, said, sheet) = plan(&workspace, &asked);
+        assert_eq!(code, Some(0), "{device}: {said}");
+        let sheet: Value = serde_json::from_slice(&sheet).unwrap();
+        assert_eq!(
+            (&sheet["model"], &sheet["quant"]),
+            (&"125M".into(), &"int8".into())
+        );
+        for (step, rows) in [("decode", 8), ("prefill", 64)] {
+            let step = &sheet[step];
+            assert_eq!(step["rows"], rows);
+            let dispatches = step["dispatches"].as_array().unwrap();
+            let sum: u64 = dispatches
+                .iter()
+                .map(|of| of["read_bytes"].as_u64().unwrap())
+                .sum();
+            assert_eq!(step["read_bytes"], sum);
+            assert!(step["least_bytes"].as_u64().unwrap() > 100 << 20);
+            assert!(step["seconds"]["total"].as_f64().unwrap() > 0.0);
+            assert!(step["measured_ms"].is_null());
+        }
+    }
+    let (code, said, sheet) = plan(&workspace, &["--device", "card.toml", "--batch", "3"]);
+    assert_eq!(code, Some(0), "{said}");
+    let sheet = text(&sheet);
+    for line in [
+        "half a card: 1000 GB/s, cache 8.00 MiB, 60 multiprocessors",
+        "decode, 3 sequences at 128 positions",
+        "prefill, 128 rows that end at 128 positions",
+        "dispatches  ",
+    ] {
+        assert!(sheet.contains(line), "{line} in {sheet}");
+    }
+}
+
+#[test]
+fn a_device_that_is_not_described_is_refused_by_name() {
+    let workspace = Workspace::new("");
+    let whole =
+        "name = \"x\"\nbandwidth = 1e12\ncache = 1\nmultiprocessors = 1\nlanes = 1\ngap = 0.0\n";
+    std::fs::write(workspace.path("no.toml"), "name = ").unwrap();
+    std::fs::write(workspace.path("more.toml"), format!("{whole}colour = 1")).unwrap();
+    let zero = whole.replace("1e12", "0.0");
+    std::fs::write(workspace.path("zero.toml"), zero).unwrap();
+    std::fs::create_dir(workspace.path("folder")).unwrap();
+    std::fs::write(workspace.path("long.toml"), vec![b'#'; 100_000]).unwrap();
+    for (device, what) in [
+        ("h200", "neither a file nor one of h100, 4090, m3, igpu"),
+        ("no.toml", "no.toml describes no device"),
+        ("more.toml", "unknown field `colour`"),
+        ("zero.toml", "bandwidth is 0; it must be above 0"),
+        ("folder", "folder is no file of at most 65536 bytes"),
+        ("long.toml", "long.toml is no file of at most 65536 bytes"),
+    ] {
+        let (code, said, _) = plan(&workspace, &["--device", device]);
+        assert_eq!(code, Some(2), "{device}: {said}");
+        assert!(said.contains(what), "{device}: {said}");
+    }
+}
+
+#[test]
+fn a_plan_for_the_adapter_at_hand_has_the_times_that_were_measured() {
+    let workspace = Workspace::new("");
+    let model = demo_model();
+    let model = model.to_str().unwrap();
+    let asked = ["model", "plan", model, "--adapter", "cpu", "--json"];
+    let output = workspace.run(&asked);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let sheet: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(sheet["device"]["software"], true);
+    for step in ["decode", "prefill"] {
+        let dispatches = sheet[step]["dispatches"].as_array().unwrap();
+        let sum: f64 = dispatches
+            .iter()
+            .map(|of| of["measured_ms"].as_f64().unwrap())
+            .sum();
+        let all = sheet[step]["measured_ms"].as_f64().unwrap();
+        assert!(all > 0.0 && (all - sum).abs() < 1e-6 * all, "{all} {sum}");
+    }
+}
+
 #[test]
 fn room_for_keys_and_values_that_holds_no_answer_is_a_mistake() {
     for (memory, what) in [

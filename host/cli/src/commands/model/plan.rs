@@ -18,7 +18,7 @@ use super::size;
 use super::source::Source;
 use crate::commands::numbers::{batch, count};
 use crate::commands::{print, print_json};
-use crate::exit::Failure;
+use crate::exit::{Failure, with_causes};
 use crate::models::available_memory;
 
 /// Bytes of a device profile at most.
@@ -79,7 +79,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<(), Failure> {
     let checkpoint;
     let sheet = match &arguments.device {
         Some(device) => {
-            let device = profile(device).map_err(Failure::usage)?;
+            let device = profile(device).map_err(|error| Failure::usage(with_causes(&error)))?;
             checkpoint = arguments.source.checkpoint()?;
             CostSheet::planned(&checkpoint, &device, &options, steps)?
         }

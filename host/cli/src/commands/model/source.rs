@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, ensure};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use crate::models::open_checkpoint;
@@ -13,10 +13,10 @@ const RANDOM: Format = Format::F16;
 
 /// Which model, and what its matrices are stored in.
 #[derive(Args)]
-#[group(required = true, multiple = true)]
+#[group(skip)]
+#[command(group(ArgGroup::new("what").required(true).args(["model", "random"])))]
 pub(super) struct Source {
     /// The model: a directory or a .gguf file.
-    #[arg(required_unless_present = "random", conflicts_with = "random")]
     model: Option<PathBuf>,
     /// A model of a known shape with random weights.
     #[arg(long, value_name = "SIZE", value_parser = ["125M", "1B", "8B"])]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use naga::front::wgsl;
 use naga::{AddressSpace, Block, Function, Handle, Module, Statement};
 
+use super::banks;
 use crate::kernels::Kernel;
 
 /// What a kernel's text says of it.
@@ -16,6 +17,8 @@ pub(super) struct KernelFacts {
     pub(super) shared: u32,
     /// Barriers that every lane comes to once, and those within loops.
     pub(super) barriers: [u32; 2],
+    /// Words of one bank of workgroup memory that lanes ask for at once, at most.
+    pub(super) bank_conflicts: u32,
 }
 
 impl KernelFacts {
@@ -39,6 +42,7 @@ impl KernelFacts {
             lanes: x * y * z,
             shared,
             barriers: barriers(&module, &main.function.body, false, &mut known),
+            bank_conflicts: banks::conflicts(&module),
         }
     }
 }

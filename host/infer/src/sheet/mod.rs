@@ -5,6 +5,7 @@
 //! which the workgroups run. Times are bounds from below: a device that reads, computes and starts dispatches at its peak rates
 //! is never faster, and kernels are never as fast as that. What is drawn from the logits afterwards is not counted.
 
+mod banks;
 mod cache;
 mod kernel;
 mod profile;
@@ -106,6 +107,8 @@ pub struct DispatchSheet {
     pub workgroup_memory: u32,
     /// Barriers that every lane comes to once, and those within loops, each counted once.
     pub barriers: [u32; 2],
+    /// Words of one of 32 banks of workgroup memory that lanes ask for at once, at most: 1 is no conflict.
+    pub bank_conflicts: u32,
     /// Bytes of its buffers that it needs, each once.
     pub needed_bytes: u64,
     /// Bytes that come from memory.
@@ -341,6 +344,7 @@ impl Sheet<'_> {
             lanes: facts.lanes,
             workgroup_memory: facts.shared,
             barriers: facts.barriers,
+            bank_conflicts: facts.bank_conflicts,
             needed_bytes: traffic.needed,
             read_bytes: traffic.read,
             asked_bytes: traffic.asked,

@@ -243,7 +243,7 @@ fn table(dispatches: &[DispatchSheet], measured: bool) -> String {
     };
     lines.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     let mut text = format!(
-        "     n  {:18} {:>16} {:>7} {:>5} {:>11} {:>11} {:>9} {:>10}{}\n",
+        "     n  {:18} {:>16} {:>7} {:>5} {:>11} {:>11} {:>9} {:>5} {:>10}{}\n",
         "kernel",
         "workgroups",
         "each mp",
@@ -251,6 +251,7 @@ fn table(dispatches: &[DispatchSheet], measured: bool) -> String {
         "needs",
         "reads",
         "barriers",
+        "banks",
         "least us",
         if measured { "   measured" } else { "" }
     );
@@ -262,7 +263,7 @@ fn table(dispatches: &[DispatchSheet], measured: bool) -> String {
             looped => format!("{straight}+{looped}n"),
         };
         text += &format!(
-            "{:>6}  {:18} {:>16} {:>7.1} {:>5} {:>11} {:>11} {:>9} {:>10.1}",
+            "{:>6}  {:18} {:>16} {:>7.1} {:>5} {:>11} {:>11} {:>9} {:>5} {:>10.1}",
             line.count,
             first.kernel,
             first.workgroups.map(|axis| axis.to_string()).join(" x "),
@@ -271,6 +272,7 @@ fn table(dispatches: &[DispatchSheet], measured: bool) -> String {
             size(first.needed_bytes * line.count as u64),
             size(line.read),
             barriers,
+            first.bank_conflicts,
             line.seconds * 1e6,
         );
         if measured {

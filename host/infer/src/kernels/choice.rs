@@ -23,7 +23,7 @@ pub(crate) fn choose_kernels(
 ) -> Result<KernelSet, LoadError> {
     let asked = asked_for(asked)?;
     let (has, lanes) = (gpu.features().subgroup, gpu.subgroup_lanes());
-    let subgroups = has && may_sum_over_subgroups(lanes, reproducible);
+    let subgroups = has && are_alike(lanes);
     let set = |variant| KernelSet {
         reproducible,
         ..KernelSet::of(variant, gpu.is_software(), subgroups)
@@ -70,7 +70,7 @@ pub(crate) fn expected_kernels(
     reproducible: bool,
 ) -> Result<KernelSet, LoadError> {
     let has = traits.features.subgroup;
-    let subgroups = has && may_sum_over_subgroups(traits.subgroup_lanes, reproducible);
+    let subgroups = has && are_alike(traits.subgroup_lanes);
     let variant = asked_for(asked)?
         .or(candidates(software, subgroups).first().copied())
         .unwrap_or(KernelVariant::Portable);
@@ -128,10 +128,10 @@ pub(super) fn has_what_is_needed(gpu: &Gpu, variant: KernelVariant) -> Result<()
     })
 }
 
-/// Whether kernels may sum over subgroups of so many lanes, least and most: where sums must have one order, only if no two
-/// kernels can have subgroups of different sizes. A driver that reports a range (Metal always does) may choose for each.
-fn may_sum_over_subgroups([least, most]: [u32; 2], reproducible: bool) -> bool {
-    !reproducible || least == most
+/// Whether no two kernels can have subgroups of different sizes, of so many lanes, least and most: only then is a sum over them
+/// the same in all. A driver that reports a range (Metal always does) may choose for each.
+fn are_alike([least, most]: [u32; 2]) -> bool {
+    least == most
 }
 
 /// Why they may not.
@@ -147,7 +147,7 @@ fn sums_in_one_order(gpu: &Gpu, variant: KernelVariant) -> Result<(), LoadError>
         KernelVariant::F16 | KernelVariant::Cooperative => {
             format!("they {SUMS_BY_ROWS}")
         }
-        KernelVariant::Subgroup if !may_sum_over_subgroups(gpu.subgroup_lanes(), true) => {
+        KernelVariant::Subgroup if !are_alike(gpu.subgroup_lanes()) => {
             unlike_subgroups(gpu.subgroup_lanes())
         }
         _ => return Ok(()),
@@ -256,20 +256,17 @@ mod tests {
     use crate::kernels::Store;
 
     #[test]
-    fn subgroups_of_a_range_of_sizes_are_no_candidate_where_sums_have_one_order() {
+    fn subgroups_of_a_range_of_sizes_are_no_candidate() {
         use KernelVariant::{Portable, Software, Subgroup};
-        for (lanes, reproducible, software, wanted) in [
-            ([32, 32], true, false, &[Subgroup, Portable][..]),
-            ([32, 32], false, false, &[Subgroup, Portable]),
+        for (lanes, software, wanted) in [
+            ([32, 32], false, &[Subgroup, Portable][..]),
             // As some of Intel's drivers report it, then as Metal always does.
-            ([8, 32], true, false, &[Portable]),
-            ([8, 32], false, false, &[Subgroup, Portable]),
-            ([4, 64], true, false, &[Portable]),
-            ([4, 64], false, false, &[Subgroup, Portable]),
-            ([8, 8], true, true, &[Software, Portable]),
-            ([4, 8], true, true, &[Software, Portable]),
+            ([8, 32], false, &[Portable]),
+            ([4, 64], false, &[Portable]),
+            ([8, 8], true, &[Software, Portable]),
+            ([4, 8], true, &[Software, Portable]),
         ] {
-            let subgroups = may_sum_over_subgroups(lanes, reproducible);
+            let subgroups = are_alike(lanes);
             assert_eq!(candidates(software, subgroups), wanted, "{lanes:?}");
         }
         assert_eq!(candidates(false, false), [Portable], "without the feature");

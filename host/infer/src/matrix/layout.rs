@@ -35,7 +35,6 @@ impl Layout {
 pub(crate) struct Tile {
     layout: Layout,
     stored: StorageFormat,
-    groups: usize,
     /// Values, scales, upper bits, and what blocks have for themselves.
     pub(crate) parts: [Vec<u8>; 4],
 }
@@ -48,7 +47,6 @@ impl Tile {
         Tile {
             layout,
             stored,
-            groups,
             parts: bytes.map(|bytes| vec![0; bytes * TILE]),
         }
     }
@@ -82,10 +80,5 @@ impl Tile {
                 }
             }
         }
-    }
-
-    /// Groups of a row.
-    pub(crate) fn groups(&self) -> usize {
-        self.groups
     }
 }

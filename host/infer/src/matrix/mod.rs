@@ -7,6 +7,7 @@ mod lab;
 mod layout;
 mod packing;
 mod parts;
+mod sending;
 mod storage;
 
 use tidegate_weights::Tensor;

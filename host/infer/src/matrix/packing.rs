@@ -1,12 +1,11 @@
-//! Which row of which tensor each row of a matrix is, and the way of them to the device.
+//! Which row of which tensor each row of a matrix is.
 
-use tidegate_weights::{RowParts, Tensor};
+use tidegate_weights::Tensor;
 
 use super::layout::{Layout, Tile};
-use super::storage::{DeviceRow, GROUP, StorageFormat, TILE};
+use super::storage::{GROUP, StorageFormat, TILE};
 use super::{Matrix, Shard, padded};
 use crate::buffer::Buffer;
-use crate::device::{Gpu, PIECE, WaitError};
 use crate::kernels::KernelSet;
 use crate::load_error::LoadError;
 use crate::site::Site;
@@ -29,10 +28,10 @@ pub(crate) struct Packing<'a> {
 }
 
 /// Consecutive rows that are stored the same way.
-struct Run {
-    stored: StorageFormat,
-    first: usize,
-    rows: usize,
+pub(super) struct Run {
+    pub(super) stored: StorageFormat,
+    pub(super) first: usize,
+    pub(super) rows: usize,
 }
 
 impl<'a> Packing<'a> {
@@ -111,8 +110,20 @@ impl<'a> Packing<'a> {
         padded(self.source_width() / self.block * padded(self.block))
     }
 
-    fn groups(&self) -> usize {
+    /// Groups of a stored row.
+    pub(super) fn groups(&self) -> usize {
         self.width().div_ceil(GROUP)
+    }
+
+    /// Elements that are padded by themselves.
+    pub(super) fn block(&self) -> usize {
+        self.block
+    }
+
+    /// The tensor that a row comes from, and which of its rows; none for a row of zeros.
+    pub(super) fn row(&self, index: usize) -> Option<(&Tensor<'a>, usize)> {
+        let (tensor, row) = (*self.rows.get(index)?)?;
+        Some((self.tensors.get(tensor)?, row))
     }
 
     /// How the rows of a tensor are kept.
@@ -241,124 +252,5 @@ impl<'a> Packing<'a> {
             first: run.first,
             columns: padded(run.rows),
         })
-    }
-
-    /// Packs a run of rows and uploads it: values, scales, upper bits, and what blocks have for themselves.
-    fn send(
-        &self,
-        gpu: &Gpu,
-        layout: Layout,
-        label: &str,
-        run: &Run,
-        bytes: u64,
-    ) -> Result<[Option<Buffer>; 4], LoadError> {
-        let stored = run.stored;
-        let mut tile = Tile::new(layout, stored, self.groups());
-        let tiles = run.rows.div_ceil(TILE);
-        let mut streams: Vec<Option<Stream>> = tile
-            .parts
-            .iter()
-            .map(|part| Stream::new(gpu, label, part.len() * tiles))
-            .collect();
-        let failed = |error| LoadError::from_wait(error, bytes);
-        let mut numbers = DeviceRow::default();
-        let mut scratch = Scratch::default();
-        for index in 0..tiles {
-            for row in 0..TILE {
-                let at = index * TILE + row;
-                let source = (at < run.rows)
-                    .then(|| self.rows.get(run.first + at))
-                    .flatten();
-                numbers.clear(stored, tile.groups());
-                if let Some(Some((tensor, row))) = source
-                    && let Some(tensor) = self.tensors.get(*tensor)
-                {
-                    self.read(tensor, *row, stored, &mut scratch, &mut numbers)?;
-                }
-                tile.put(row, &numbers);
-            }
-            for (stream, part) in streams.iter_mut().zip(&tile.parts) {
-                if let Some(stream) = stream {
-                    stream.push(gpu, part).map_err(failed)?;
-                }
-            }
-        }
-        let mut buffers = [const { None }; 4];
-        for (buffer, stream) in buffers.iter_mut().zip(streams) {
-            if let Some(stream) = stream {
-                let sent = stream.finish(gpu).map_err(failed)?;
-                *buffer = Some(Buffer::made(label, sent));
-            }
-        }
-        Ok(buffers)
-    }
-
-    /// The numbers of one row.
-    fn read(
-        &self,
-        tensor: &Tensor<'_>,
-        row: usize,
-        stored: StorageFormat,
-        scratch: &mut Scratch,
-        out: &mut DeviceRow,
-    ) -> Result<(), LoadError> {
-        if stored == StorageFormat::of(tensor.format()) {
-            tensor.row_parts(row, &mut scratch.parts)?;
-            if stored.is_float() {
-                out.put_floats(&scratch.parts.values, stored.element(), self.block);
-            } else {
-                out.put_parts(stored, &scratch.parts);
-            }
-        } else {
-            tensor.read_row(row, &mut scratch.wide)?;
-            out.put_floats(bytemuck::cast_slice(&scratch.wide), 4, self.block);
-        }
-        Ok(())
-    }
-}
-
-#[derive(Default)]
-struct Scratch {
-    parts: RowParts,
-    wide: Vec<f32>,
-}
-
-/// A buffer that is written from its beginning, piece by piece.
-struct Stream {
-    buffer: wgpu::Buffer,
-    offset: u64,
-    piece: Vec<u8>,
-}
-
-impl Stream {
-    /// None for no bytes.
-    fn new(gpu: &Gpu, label: &str, bytes: usize) -> Option<Self> {
-        (bytes > 0).then(|| Stream {
-            buffer: gpu.storage(label, bytes as u64),
-            offset: 0,
-            piece: Vec::with_capacity(bytes.min(PIECE)),
-        })
-    }
-
-    fn push(&mut self, gpu: &Gpu, bytes: &[u8]) -> Result<(), WaitError> {
-        self.piece.extend_from_slice(bytes);
-        if self.piece.len() >= PIECE {
-            self.send(gpu)?;
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, gpu: &Gpu) -> Result<(), WaitError> {
-        gpu.upload(&self.buffer, self.offset, &self.piece)?;
-        self.offset += self.piece.len() as u64;
-        self.piece.clear();
-        Ok(())
-    }
-
-    fn finish(mut self, gpu: &Gpu) -> Result<wgpu::Buffer, WaitError> {
-        if !self.piece.is_empty() {
-            self.send(gpu)?;
-        }
-        Ok(self.buffer)
     }
 }

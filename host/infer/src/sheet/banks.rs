@@ -460,10 +460,7 @@ mod tests {
         assert_eq!(of("f32", "data[lane] = u32(words[7u]);"), 1);
         assert_eq!(of("vec4<f32>", "words[lane] = vec4<f32>();"), 1);
         assert_eq!(of("vec4<f32>", "words[lane * 2u] = vec4<f32>();"), 2);
-        assert_eq!(
-            of("vec4<f32>", "data[lane] = u32(words[lane * 8u].y);"),
-            32
-        );
+        assert_eq!(of("vec4<f32>", "data[lane] = u32(words[lane * 8u].y);"), 32);
     }
 
     #[test]

@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 WORK = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "llama-server"
 SDIST = "llama-cpp-python==0.3.36"
-MAKE_GGUF = ROOT / "benches/llama-vulkan/make_gguf.py"
+MAKE_GGUF = ROOT / "benches/llama/make_gguf.py"
 OPTIONS = [
     "-DCMAKE_BUILD_TYPE=Release", "-DGGML_VULKAN=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF",
     "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF",
@@ -35,7 +35,7 @@ def python():
 
 
 def model():
-    """The model of benches/llama-vulkan in Q8_0."""
+    """The model of benches/llama in Q8_0."""
     path = WORK / "125M-q8_0.gguf"
     if not path.exists():
         WORK.mkdir(parents=True, exist_ok=True)

@@ -368,10 +368,11 @@ impl<'a> Walk<'a> {
                     _ => Value::Unknown,
                 }
             }
-            Expression::As { expr, kind, .. } => match kind {
-                ScalarKind::Uint | ScalarKind::Sint => self.value(frame, *expr),
-                _ => Value::Unknown,
-            },
+            Expression::As {
+                expr,
+                kind: ScalarKind::Uint | ScalarKind::Sint,
+                ..
+            } => self.value(frame, *expr),
             _ => Value::Unknown,
         }
     }

@@ -1,18 +1,20 @@
-// Measures llama.cpp's Vulkan backend on one GGUF file, and prints JSON: tokens/s of a chunk of 64 tokens of a prompt that ends at 128,
-// and of decoding one sequence from there. measure.mjs PACKAGES FILE STEPS; run.py starts it.
+// Measures a backend of llama.cpp, vulkan or cpu, on one GGUF file, and prints JSON: tokens/s of a chunk of 64 tokens of a prompt that
+// ends at 128, and of decoding one sequence from there. measure.mjs PACKAGES FILE STEPS BACKEND; run.py starts it.
 
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [packages, modelPath, count] = process.argv.slice(2);
+const [packages, modelPath, count, backend] = process.argv.slice(2);
 const entry = createRequire(`${packages}/package.json`).resolve("node-llama-cpp");
 const { getLlama } = await import(pathToFileURL(entry).href);
 const CHUNK = 64;
 const steps = Number(count);
 
-const llama = await getLlama({ gpu: "vulkan", build: "never", logLevel: "error" });
-const devices = await llama.getGpuDeviceNames();
-const model = await llama.loadModel({ modelPath, gpuLayers: "max", defaultContextFlashAttention: false });
+const cpu = backend === "cpu";
+const llama = await getLlama({ gpu: cpu ? false : "vulkan", build: "never", logLevel: "error" });
+const devices = cpu ? [] : await llama.getGpuDeviceNames();
+const gpuLayers = cpu ? 0 : "max";
+const model = await llama.loadModel({ modelPath, gpuLayers, defaultContextFlashAttention: false });
 const context = await model.createContext({ contextSize: 512, batchSize: CHUNK });
 const sequence = context.getSequence();
 const tokens = (n) => Array.from({ length: n }, (_, index) => 300 + index);
@@ -34,6 +36,7 @@ for (let step = 0; step < steps; step++) {
 times.sort((a, b) => a - b);
 const median = (times[(steps - 1) >> 1] + times[steps >> 1]) / 2;
 console.log(JSON.stringify({
+  backend,
   devices,
   prefill_tokens_per_s: CHUNK / prefill,
   decode_tokens_per_s: 1 / median,

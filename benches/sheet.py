@@ -7,6 +7,7 @@ Usage: benches/sheet.py [--tidegate target/release/tidegate] [--output FILE]
 
 import argparse
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -22,7 +23,7 @@ def sheet(tidegate, device, model, quant, batch):
         *(tidegate, "model", "plan", "--random", model, "--quant", quant, "--device", device),
         *("--batch", str(batch), "--context", str(CONTEXT), "--chunk", str(CHUNK), "--reproducible", "--json"),
     ]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def summary(step):
@@ -42,7 +43,8 @@ def summary(step):
         "read_share": step["read_bytes"] / step["least_bytes"],
         "least_workgroups_each_of_products": min(products),
         "ms": {name: seconds * 1e3 for name, seconds in step["seconds"].items()},
-        "tokens_per_s_at_most": step["rows"] / step["seconds"]["total"],
+        "passes": step["passes"],
+        "tokens_per_s": step["rows"] / step["seconds"]["total"],
         "kernels": kernels,
     }
 
@@ -50,7 +52,7 @@ def summary(step):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tidegate", default="target/release/tidegate")
-    parser.add_argument("--output", type=argparse.FileType("w"), default=sys.stdout)
+    parser.add_argument("--output", type=pathlib.Path)
     arguments = parser.parse_args()
     sheets = []
     for model, quant in MODELS:
@@ -62,10 +64,13 @@ def main():
                 of["decode"][batch] = summary(found["decode"])
                 of["prefill"] = summary(found["prefill"])
             sheets.append(of)
-            decode = {batch: round(step["tokens_per_s_at_most"]) for batch, step in of["decode"].items()}
-            print(model, quant, device, decode, round(of["prefill"]["tokens_per_s_at_most"]), file=sys.stderr)
-    json.dump(sheets, arguments.output, indent=1)
-    arguments.output.write("\n")
+            decode = {batch: round(step["tokens_per_s"]) for batch, step in of["decode"].items()}
+            print(model, quant, device, decode, round(of["prefill"]["tokens_per_s"]), file=sys.stderr)
+    text = json.dumps(sheets, indent=1) + "\n"
+    if arguments.output:
+        arguments.output.write_text(text)
+    else:
+        print(text, end="")
 
 
 if __name__ == "__main__":

@@ -93,6 +93,17 @@ impl Kernel {
         each!(self, kernel => kernel.bindings())
     }
 
+    /// Whether all its arithmetic is in 32-bit floats.
+    pub(crate) fn computes_in_f32(self) -> bool {
+        match self {
+            Kernel::Matmul(kernel) => !matches!(
+                kernel.tiling,
+                Tiling::TileF16 | Tiling::Cooperative { .. } | Tiling::Dot { .. }
+            ),
+            _ => true,
+        }
+    }
+
     /// Optional features its WGSL needs.
     #[must_use]
     pub fn needs(self) -> Features {

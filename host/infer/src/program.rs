@@ -56,18 +56,25 @@ impl Count {
 /// Workgroups along one axis of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Axis {
+    /// So many, whatever they share.
     Fixed(u32),
+    /// So many that share the columns of rows or of a matrix.
+    Columns(u32),
+    /// So many that share heads.
+    Heads(u32),
+    /// So many that share the elements of each head.
+    Elements(u32),
     /// One for each `each` of a count, the last for what is left.
-    Per {
-        of: Count,
-        each: u32,
-    },
+    Per { of: Count, each: u32 },
 }
 
 impl Axis {
     pub(crate) fn workgroups(self, extent: Extent) -> u32 {
         match self {
-            Axis::Fixed(workgroups) => workgroups,
+            Axis::Fixed(workgroups)
+            | Axis::Columns(workgroups)
+            | Axis::Heads(workgroups)
+            | Axis::Elements(workgroups) => workgroups,
             Axis::Per { of, each } => of.of(extent).div_ceil(each),
         }
     }

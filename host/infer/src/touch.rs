@@ -1,4 +1,7 @@
 //! What the workgroups of a dispatch read and write: enough of it to count bytes, without a device.
+//!
+//! How workgroups share an area follows from the axes of their grid ([`crate::program::Axis`]): rows or samples, positions, columns,
+//! heads, and the elements of a head.
 
 /// What is done with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,15 +12,29 @@ pub(crate) enum Use {
     Update,
 }
 
+/// Which rows of a dispatch touch an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Which {
+    All,
+    /// Those that see more than `most` positions through a window.
+    Beyond {
+        window: u32,
+        most: u32,
+    },
+    /// The others.
+    Within {
+        window: u32,
+        most: u32,
+    },
+}
+
 /// What the workgroups of a dispatch touch of one of its buffers.
-///
-/// Which axis of the grid counts what follows from the grid: rows or samples, positions, and columns along the first that is
-/// fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Touch {
-    /// Which of the dispatch's buffers.
+    /// Which of the dispatch's buffers, in the order in which it was given them.
     pub(crate) buffer: usize,
     pub(crate) used: Use,
+    pub(crate) rows: Which,
     pub(crate) area: Area,
 }
 
@@ -26,45 +43,50 @@ pub(crate) struct Touch {
 pub(crate) enum Area {
     /// So many bytes, the same for every workgroup.
     All(u64),
-    /// So many bytes, of which every workgroup has its share by its place among the columns.
+    /// So many bytes, of which every workgroup has its columns.
     Columns(u64),
     /// So many bytes for each row of a workgroup.
     Rows(u64),
-    /// So many bytes for each row of a workgroup, of which it has its share by its place among the columns.
+    /// So many bytes for each row of a workgroup, of which it has its columns, or its heads.
     Cells(u64),
-    /// So many bytes for each key and value head and each position of a workgroup that its rows see through a window. Workgroups
-    /// share the heads by their place among the columns.
+    /// The same within longer rows: `bytes` from byte `from` on of rows of `stride`.
+    CellsOf { stride: u64, from: u64, bytes: u64 },
+    /// So many bytes for each key and value head of a workgroup and each of its positions that one of its rows sees through a window.
     Positions {
         kv_heads: u32,
         bytes: u64,
         window: u32,
     },
-    /// So many bytes for each row of a workgroup and each `each` positions that it sees; shared by columns.
+    /// The same bytes at the positions of the rows themselves.
+    OwnPosition { kv_heads: u32, bytes: u64 },
+    /// So many bytes for each row of a workgroup and each `each` positions that it sees, of which it has its heads.
     Parts { bytes: u64, each: u32, window: u32 },
 }
 
 impl Touch {
     pub(crate) fn read(buffer: usize, area: Area) -> Touch {
-        Touch {
-            buffer,
-            used: Use::Read,
-            area,
-        }
+        Touch::new(buffer, Use::Read, area)
     }
 
     pub(crate) fn write(buffer: usize, area: Area) -> Touch {
+        Touch::new(buffer, Use::Write, area)
+    }
+
+    pub(crate) fn update(buffer: usize, area: Area) -> Touch {
+        Touch::new(buffer, Use::Update, area)
+    }
+
+    fn new(buffer: usize, used: Use, area: Area) -> Touch {
         Touch {
             buffer,
-            used: Use::Write,
+            used,
+            rows: Which::All,
             area,
         }
     }
 
-    pub(crate) fn update(buffer: usize, area: Area) -> Touch {
-        Touch {
-            buffer,
-            used: Use::Update,
-            area,
-        }
+    /// Only of these rows.
+    pub(crate) fn of(self, rows: Which) -> Touch {
+        Touch { rows, ..self }
     }
 }

@@ -272,19 +272,45 @@ fn a_device_that_is_not_described_is_refused_by_name() {
     std::fs::write(workspace.path("more.toml"), format!("{whole}colour = 1")).unwrap();
     let zero = whole.replace("1e12", "0.0");
     std::fs::write(workspace.path("zero.toml"), zero).unwrap();
+    let three = format!("{whole}subgroup-lanes = [32, 32, 7]");
+    std::fs::write(workspace.path("three.toml"), three).unwrap();
     std::fs::create_dir(workspace.path("folder")).unwrap();
     std::fs::write(workspace.path("long.toml"), vec![b'#'; 100_000]).unwrap();
     for (device, what) in [
         ("h200", "neither a file nor one of h100, 4090, m3, igpu"),
         ("no.toml", "no.toml describes no device"),
         ("more.toml", "unknown field `colour`"),
-        ("zero.toml", "bandwidth is 0; it must be above 0"),
-        ("folder", "folder is no file of at most 65536 bytes"),
-        ("long.toml", "long.toml is no file of at most 65536 bytes"),
+        ("zero.toml", "bandwidth is 0e0; it must be from 1e6 to 1e18"),
+        ("three.toml", "3 numbers; give the least and the most"),
+        ("folder", "folder is no regular file"),
+        (
+            "long.toml",
+            "100000 bytes; a device is described in at most 65536",
+        ),
     ] {
         let (code, said, _) = plan(&workspace, &["--device", device]);
         assert_eq!(code, Some(2), "{device}: {said}");
         assert!(said.contains(what), "{device}: {said}");
+    }
+}
+
+#[test]
+fn what_a_plan_cannot_count_is_a_mistake_of_what_was_asked_for() {
+    let workspace = Workspace::new("");
+    for (asked, what) in [
+        (
+            &["--context", "5000"][..],
+            "--context is 5000, must be between 1 and 4096",
+        ),
+        (&["--kernels", "cooperative"], "Apple M3"),
+        (
+            &["--batch", "1024", "--context", "4096"],
+            "lower --batch or --context",
+        ),
+    ] {
+        let (code, said, _) = plan(&workspace, &[&["--device", "m3"], asked].concat());
+        assert_eq!(code, Some(2), "{asked:?}: {said}");
+        assert!(said.contains(what), "{asked:?}: {said}");
     }
 }
 

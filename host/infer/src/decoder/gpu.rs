@@ -27,6 +27,8 @@ pub struct GpuDecoder {
     shape: DecoderShape,
     memory: MemoryReport,
     kernels: KernelSet,
+    /// The kernels of its products, by name.
+    products: String,
     pub(super) program: Program,
     step_buffers: DeviceStepBuffers,
     sampler: Sampler,
@@ -36,7 +38,7 @@ pub struct GpuDecoder {
     readback: Option<wgpu::Buffer>,
     pub(super) words: StepWords,
     /// Rows and samples of a pass.
-    pub(super) pass: [usize; 2],
+    pub(crate) pass: [usize; 2],
     speed: SpeedEstimate,
     /// Submissions and dispatches of the last step.
     submissions: u32,
@@ -116,9 +118,10 @@ impl GpuDecoder {
         memory.activations += scratch;
         gpu.flush()
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
+        let products = products_by_name(kernels, &tested);
         info!(
             adapter = %gpu.adapter(),
-            kernels = products_by_name(kernels, &tested),
+            kernels = products,
             weights_bytes = memory.weights,
             kv_cache_bytes = memory.kv_cache,
             activations_bytes = memory.activations,
@@ -130,6 +133,7 @@ impl GpuDecoder {
             shape: options.shape(config),
             memory,
             kernels,
+            products,
             program,
             step_buffers,
             sampler,
@@ -156,6 +160,11 @@ impl GpuDecoder {
     /// The dispatches of a step.
     pub(crate) fn plan(&self) -> &Plan {
         &self.program
+    }
+
+    /// The kernels of its products, by name.
+    pub(crate) fn products(&self) -> &str {
+        &self.products
     }
 
     /// The kernels it runs.

@@ -12,8 +12,8 @@ mod sizes;
 
 pub use gpu::GpuDecoder;
 pub use options::DecoderOptions;
-pub(crate) use paper::plan_on_paper;
-pub(crate) use passes::StepWords;
+pub(crate) use paper::on_paper;
+pub(crate) use passes::{Piece, StepWords, passes};
 pub use profile::KernelTime;
 pub use sizes::MemoryReport;
 

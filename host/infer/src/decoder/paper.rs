@@ -3,25 +3,36 @@
 use tidegate_weights::Checkpoint;
 
 use super::loading::DecoderLoading;
-use super::sizes::{DecoderSizes, decoder_config, weight_bytes};
+use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport};
-use crate::kernels::KernelSet;
+use crate::kernels::{KernelSet, products_by_name};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
 use crate::program::Plan;
 use crate::site::{Site, Traits};
 
-/// The dispatches of a step of a decoder with these kernels on a device with these traits, and what it would take there. No weight
-/// is read.
+/// A decoder that is not there.
+pub(crate) struct PaperDecoder {
+    /// The dispatches of a pass.
+    pub(crate) plan: Plan,
+    /// What it would take on the device.
+    pub(crate) memory: MemoryReport,
+    /// Rows and samples of a pass.
+    pub(crate) pass: [usize; 2],
+    /// The kernels of its products, by name.
+    pub(crate) products: String,
+}
+
+/// A decoder with these kernels on a device with these traits. No weight is read.
 ///
 /// # Errors
 /// As `GpuDecoder::load`, for everything that can be known without a device.
-pub(crate) fn plan_on_paper(
+pub(crate) fn on_paper(
     checkpoint: &Checkpoint,
     options: &DecoderOptions,
     traits: Traits,
     kernels: KernelSet,
-) -> Result<(Plan, MemoryReport), LoadError> {
+) -> Result<PaperDecoder, LoadError> {
     let config = decoder_config(checkpoint)?;
     options.check(config)?;
     let sizes = DecoderSizes::new(config, options, kernels);
@@ -39,5 +50,10 @@ pub(crate) fn plan_on_paper(
     let step_buffers = loading.step_buffers()?;
     let (plan, scratch) = loading.plan(&step_buffers)?;
     memory.activations += scratch;
-    Ok((plan, memory))
+    Ok(PaperDecoder {
+        plan,
+        memory,
+        pass: [sizes.rows, sizes.samples],
+        products: products_by_name(kernels, &tested(checkpoint, config, options)?),
+    })
 }

@@ -6,18 +6,18 @@ use crate::program::{Extent, RowContext};
 
 /// Consecutive tokens of one sequence of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     /// Index of the sequence in the step.
-    pub(super) sequence: usize,
+    pub(crate) sequence: usize,
     /// Its tokens from here.
-    pub(super) from: usize,
+    pub(crate) from: usize,
     /// To here, not included.
-    pub(super) to: usize,
+    pub(crate) to: usize,
 }
 
 /// Cuts a step into passes of at most `rows` rows, in order, so that a row always comes after those before it in its
 /// sequence. Nothing is sampled from more than `samples` rows of a pass.
-pub(super) fn passes(step: &[StepSequence], rows: usize, samples: usize) -> Vec<Vec<Piece>> {
+pub(crate) fn passes(step: &[StepSequence], rows: usize, samples: usize) -> Vec<Vec<Piece>> {
     let mut passes = Vec::new();
     let (mut pass, mut used, mut sampled) = (Vec::new(), 0, 0);
     for (sequence, of) in step.iter().enumerate() {
@@ -67,7 +67,7 @@ impl StepWords {
 
     /// Fills in a pass, and says what it comes to. `samples` is filled with how its tokens are drawn, in order, each
     /// with the index of its sequence in the step.
-    pub(super) fn fill<'a>(
+    pub(crate) fn fill<'a>(
         &mut self,
         step: &'a [StepSequence],
         pass: &[Piece],

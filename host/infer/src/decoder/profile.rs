@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tidegate_contract::{DecodeError, Decoder, StepSequence};
 
 use super::GpuDecoder;
-use super::passes::passes;
+use super::passes::{Piece, passes};
 use crate::device::WaitError;
 use crate::program::Extent;
 
@@ -33,7 +33,11 @@ impl GpuDecoder {
     /// # Errors
     /// As [`Decoder::step`].
     pub fn profile(&mut self, step: &[StepSequence]) -> Result<Vec<KernelTime>, DecodeError> {
-        let (extent, times) = self.dispatch_times(step)?;
+        let [rows, samples] = self.pass;
+        let Some(pass) = passes(step, rows, samples).into_iter().next() else {
+            return Ok(Vec::new());
+        };
+        let (extent, times) = self.dispatch_times(step, &pass)?;
         let mut by_kernel: Vec<KernelTime> = Vec::new();
         for (index, time) in times {
             let Some(kernel) = self.program.kernel(index, extent) else {
@@ -56,43 +60,39 @@ impl GpuDecoder {
         Ok(by_kernel)
     }
 
-    /// Milliseconds of each dispatch of the first pass of a step, by its index in the plan.
+    /// Milliseconds of each dispatch that runs, by its index in the plan, for each pass of a step.
     ///
     /// # Errors
     /// As [`Decoder::step`].
     pub(crate) fn times(
         &mut self,
         step: &[StepSequence],
-    ) -> Result<Vec<(usize, f64)>, DecodeError> {
-        let times = self.dispatch_times(step)?.1;
-        let milliseconds = |(index, time): (usize, Duration)| (index, time.as_secs_f64() * 1e3);
-        Ok(times.into_iter().map(milliseconds).collect())
+    ) -> Result<Vec<Vec<(usize, f64)>>, DecodeError> {
+        let [rows, samples] = self.pass;
+        let mut all = Vec::new();
+        for pass in passes(step, rows, samples) {
+            let times = self.dispatch_times(step, &pass)?.1;
+            let milliseconds = |(index, time): (usize, Duration)| (index, time.as_secs_f64() * 1e3);
+            all.push(times.into_iter().map(milliseconds).collect());
+        }
+        Ok(all)
     }
 
-    /// What the first pass of a step comes to, and the time of each dispatch that runs.
+    /// What a pass of a step comes to, and the time of each dispatch that runs.
     fn dispatch_times(
         &mut self,
         step: &[StepSequence],
+        pass: &[Piece],
     ) -> Result<(Extent, Vec<(usize, Duration)>), DecodeError> {
         self.shape().check(step)?;
-        let Some(extent) = self.upload_first_pass(step) else {
-            return Ok((Extent::default(), Vec::new()));
-        };
+        let extent = self.words.fill(step, pass, &mut Vec::new());
+        self.upload_words();
         let times = if self.gpu.features().timestamps {
             self.timestamps(extent)
         } else {
             self.waits(extent)
         };
         Ok((extent, times?))
-    }
-
-    fn upload_first_pass(&mut self, step: &[StepSequence]) -> Option<Extent> {
-        let [rows, samples] = self.pass;
-        let pass = passes(step, rows, samples).into_iter().next()?;
-        let mut samplings = Vec::new();
-        let extent = self.words.fill(step, &pass, &mut samplings);
-        self.upload_words();
-        Some(extent)
     }
 
     /// The time of each dispatch that runs.

@@ -10,7 +10,7 @@ use crate::buffer::Buffer;
 use crate::device::Features;
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, Share, SizedKernel, Work};
-use crate::touch::{Area, Touch};
+use crate::touch::{Area, Touch, Which};
 
 /// Positions of a split: what one workgroup of a GPU takes.
 pub(crate) const SPLIT: u32 = 256;
@@ -322,7 +322,7 @@ impl Builder<'_> {
         ];
         let parameters = self.uniform("attention", &parameters);
         let unit = unit_of(heads.heads / heads.kv_heads);
-        let units = Axis::Fixed(heads.heads / unit);
+        let units = Axis::Heads(heads.heads / unit);
         let rows = Axis::Per {
             of: Count::Rows,
             each: 1,
@@ -351,7 +351,7 @@ impl Builder<'_> {
                 of: Count::Visible(software_window(heads.window)),
                 each: GROUP * SPAN,
             };
-            let elements = Axis::Fixed(heads.stride4().div_ceil(NARROW_LANES));
+            let elements = Axis::Elements(heads.stride4().div_ceil(NARROW_LANES));
             let scored = [
                 self.step,
                 cache.tables,
@@ -419,6 +419,9 @@ impl Builder<'_> {
             output,
         ];
         let both = Work::positions(2 * each, heads.window);
+        let (window, most) = (heads.window, SPLIT);
+        let beyond = Which::Beyond { window, most };
+        let within = Which::Within { window, most };
         let parts = Area::Parts {
             bytes: u64::from(heads.heads) * (head + 16),
             each: SPLIT,
@@ -428,22 +431,25 @@ impl Builder<'_> {
             cached(2),
             queried(3),
             cached(5),
-            Touch::write(6, parts),
-            Touch::write(7, row),
+            Touch::write(6, parts).of(beyond),
+            Touch::write(7, row).of(within),
         ];
         let choice = SizedKernel::always(kernel, grid);
         self.dispatch(Count::Rows, &[choice], &buffers, both, &touches)?;
-        let grid = [Axis::Fixed(heads.heads), rows, Axis::Fixed(1)];
+        let grid = [Axis::Heads(heads.heads), rows, Axis::Fixed(1)];
         let kernel = Kernel::Attention(AttentionKernel::Merge);
         let buffers = [self.step, scratch_buffer, output, &parameters];
-        let beyond = Count::RowsBeyond {
+        let rows_beyond = Count::RowsBeyond {
             window: heads.window,
             most: SPLIT,
         };
         let work = Work::positions(each.div_ceil(u64::from(SPLIT)), heads.window);
-        let touches = [Touch::read(1, parts), Touch::write(2, row)];
+        let touches = [
+            Touch::read(1, parts).of(beyond),
+            Touch::write(2, row).of(beyond),
+        ];
         let choice = SizedKernel::always(kernel, grid);
-        self.dispatch(beyond, &[choice], &buffers, work, &touches)
+        self.dispatch(rows_beyond, &[choice], &buffers, work, &touches)
     }
 }
 

@@ -7,7 +7,7 @@ use super::self_test::{Tested, Wrong, self_test};
 use super::{Base, KernelSet, KernelVariant, StorageFormat, Subgroups, Tiling};
 use crate::device::{Features, Gpu};
 use crate::load_error::{LoadError, WrongNumbers};
-use crate::site::Traits;
+use crate::site::{Site, Traits};
 
 /// The environment variable that names kernels where options do not.
 const VARIABLE: &str = "TIDEGATE_KERNELS";
@@ -31,10 +31,12 @@ pub(crate) fn choose_kernels(
     let only;
     let candidates = match asked {
         Some(variant) => {
-            has_what_is_needed(gpu, variant)?;
-            if reproducible {
-                sums_in_one_order(gpu, variant)?;
-            }
+            can_run(
+                traits(gpu),
+                || gpu.adapter().to_string(),
+                variant,
+                reproducible,
+            )?;
             only = [variant];
             &only[..]
         }
@@ -62,16 +64,41 @@ pub(crate) fn choose_kernels(
     }
 }
 
-/// The kernels that a device with these traits would run, if their self-tests pass there.
+fn traits(gpu: &Gpu) -> Traits {
+    Site::Device(gpu).traits()
+}
+
+/// Refuses kernels that a device with these traits cannot run, or not so that sums have one order.
+fn can_run(
+    traits: Traits,
+    adapter: impl Fn() -> String,
+    variant: KernelVariant,
+    reproducible: bool,
+) -> Result<(), LoadError> {
+    has_what_is_needed(traits.features, &adapter, variant)?;
+    if reproducible {
+        sums_in_one_order(traits.subgroup_lanes, adapter, variant)?;
+    }
+    Ok(())
+}
+
+/// The kernels that a device with these traits would run, if their self-tests pass there. `device` is what it is called.
+///
+/// # Errors
+/// It cannot run those that are asked for.
 pub(crate) fn expected_kernels(
     traits: Traits,
-    software: bool,
+    (device, software): (&str, bool),
     asked: Option<KernelVariant>,
     reproducible: bool,
 ) -> Result<KernelSet, LoadError> {
+    let asked = asked_for(asked)?;
+    if let Some(variant) = asked {
+        can_run(traits, || device.to_owned(), variant, reproducible)?;
+    }
     let has = traits.features.subgroup;
     let subgroups = has && are_alike(traits.subgroup_lanes);
-    let variant = asked_for(asked)?
+    let variant = asked
         .or(candidates(software, subgroups).first().copied())
         .unwrap_or(KernelVariant::Portable);
     Ok(KernelSet {
@@ -116,14 +143,18 @@ fn candidates(software: bool, subgroups: bool) -> &'static [KernelVariant] {
 }
 
 /// Refuses a variant that needs what the device lacks.
-pub(super) fn has_what_is_needed(gpu: &Gpu, variant: KernelVariant) -> Result<(), LoadError> {
-    let missing = needs(variant).without(gpu.features());
+pub(super) fn has_what_is_needed(
+    features: Features,
+    adapter: impl Fn() -> String,
+    variant: KernelVariant,
+) -> Result<(), LoadError> {
+    let missing = needs(variant).without(features);
     if missing == Features::NONE {
         return Ok(());
     }
     Err(LoadError::Variant {
         variant: variant.name(),
-        adapter: gpu.adapter().to_string(),
+        adapter: adapter(),
         reason: format!("the device lacks {missing}"),
     })
 }
@@ -142,19 +173,21 @@ fn unlike_subgroups([least, most]: [u32; 2]) -> String {
 }
 
 /// Refuses a variant whose products are not summed in one order at any number of rows.
-fn sums_in_one_order(gpu: &Gpu, variant: KernelVariant) -> Result<(), LoadError> {
+fn sums_in_one_order(
+    subgroup_lanes: [u32; 2],
+    adapter: impl Fn() -> String,
+    variant: KernelVariant,
+) -> Result<(), LoadError> {
     let why = match variant {
         KernelVariant::F16 | KernelVariant::Cooperative => {
             format!("they {SUMS_BY_ROWS}")
         }
-        KernelVariant::Subgroup if !are_alike(gpu.subgroup_lanes()) => {
-            unlike_subgroups(gpu.subgroup_lanes())
-        }
+        KernelVariant::Subgroup if !are_alike(subgroup_lanes) => unlike_subgroups(subgroup_lanes),
         _ => return Ok(()),
     };
     Err(LoadError::Variant {
         variant: variant.name(),
-        adapter: gpu.adapter().to_string(),
+        adapter: adapter(),
         reason: format!("{why}; set `reproducible = false`, or ask for other kernels"),
     })
 }

@@ -175,7 +175,7 @@ impl Builder<'_> {
             Base::Portable | Base::Subgroup => count,
         };
         let grid = [
-            Axis::Fixed(workgroups),
+            Axis::Columns(workgroups),
             Axis::Per {
                 of: Count::Rows,
                 each: 1,
@@ -196,13 +196,17 @@ impl Builder<'_> {
         let work = Work::Rows(u64::from(count * heads.dim) * 4);
         let choice = SizedKernel::always(Kernel::Heads(kernel), grid);
         let head = u64::from(heads.stride4()) * 16;
-        let cached = u64::from(heads.kv_heads * heads.stride4() * 4) * heads.kv.bytes() as u64;
+        let cached = Area::OwnPosition {
+            kv_heads: heads.kv_heads,
+            bytes: u64::from(heads.stride4()) * 4 * heads.kv.bytes() as u64,
+        };
         let touches = [
             Touch::read(2, Area::Rows(u64::from(heads.half) * 8)),
             Touch::read(3, Area::Cells(u64::from(count) * head)),
             Touch::write(5, Area::Cells(u64::from(heads.heads) * head)),
-            Touch::write(6, Area::Cells(cached)),
-            Touch::write(7, Area::Cells(cached)),
+            Touch::write(6, cached),
+            Touch::write(7, cached),
+            Touch::read(8, Area::All(extras.size())),
         ];
         self.dispatch(Count::Rows, &[choice], &buffers, work, &touches)
     }

@@ -145,7 +145,7 @@ impl Lab {
     /// # Errors
     /// The device lacks what the variant needs.
     pub fn on(gpu: &Gpu, variant: KernelVariant, checked: bool) -> Result<Lab, LoadError> {
-        has_what_is_needed(gpu, variant)?;
+        has_what_is_needed(gpu.features(), || gpu.adapter().to_string(), variant)?;
         let kernels = KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup);
         Ok(Lab {
             gpu: gpu.clone(),

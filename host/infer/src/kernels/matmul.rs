@@ -38,12 +38,23 @@ impl Store {
         Store::Bias(Some(Activation::Gelu)),
     ];
 
-    /// What is done with the output of sums of `bytes` bytes a row.
-    pub(crate) fn touch(self, buffer: usize, bytes: u64) -> Touch {
+    /// What is done with the output of a product whose sums are `columns` of rows of `stride`, from column `first` on.
+    pub(crate) fn touch(self, buffer: usize, [stride, first, columns]: [usize; 3]) -> Touch {
+        // Of gate and up in turn one number is left.
+        let each = if matches!(self, Store::Gated(_)) {
+            2
+        } else {
+            4
+        };
+        let [stride, from, bytes] = [stride, first, columns].map(|columns| (columns * each) as u64);
+        let area = Area::CellsOf {
+            stride,
+            from,
+            bytes,
+        };
         match self {
-            Store::Plain | Store::Bias(_) => Touch::write(buffer, Area::Cells(bytes)),
-            Store::Residual => Touch::update(buffer, Area::Cells(bytes)),
-            Store::Gated(_) => Touch::write(buffer, Area::Cells(bytes / 2)),
+            Store::Residual => Touch::update(buffer, area),
+            _ => Touch::write(buffer, area),
         }
     }
 

@@ -231,7 +231,7 @@ impl Builder<'_> {
 /// A lane for each 4 elements of a row.
 fn by_columns(width4: u32, of: Count) -> [Axis; 3] {
     [
-        Axis::Fixed(width4.div_ceil(LANES)),
+        Axis::Columns(width4.div_ceil(LANES)),
         Axis::Per { of, each: 1 },
         Axis::Fixed(1),
     ]

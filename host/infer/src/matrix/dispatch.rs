@@ -61,7 +61,7 @@ impl Builder<'_> {
             ];
             let parameters = self.uniform("embed", &parameters);
             let grid = [
-                Axis::Fixed(width4.div_ceil(EmbedKernel::LANES)),
+                Axis::Columns(width4.div_ceil(EmbedKernel::LANES)),
                 Axis::Per {
                     of: Count::Rows,
                     each: 1,
@@ -71,12 +71,14 @@ impl Builder<'_> {
             let mut buffers = vec![self.step, &shard.values, output, &parameters];
             buffers.extend(shard.more());
             let work = Work::Rows(table.width as u64);
-            let touches = [
+            // Each row is in one shard; which, the host does not ask. They are counted in the first.
+            let first = [
                 Touch::read(1, Area::Cells(shard.row_bytes(table.groups))),
                 Touch::write(2, Area::Cells(table.width as u64 * 4)),
             ];
+            let touches = if shard.first == 0 { &first[..] } else { &[] };
             let choice = SizedKernel::always(kernel, grid);
-            self.dispatch(Count::Rows, &[choice], &buffers, work, &touches)?;
+            self.dispatch(Count::Rows, &[choice], &buffers, work, touches)?;
         }
         Ok(())
     }
@@ -137,7 +139,7 @@ impl Builder<'_> {
             let mut choices = Vec::with_capacity(tilings.len());
             for (most, tiling) in tilings {
                 let [columns, rows] = tiling.extent();
-                let columns = Axis::Fixed(columns4.div_ceil(columns));
+                let columns = Axis::Columns(columns4.div_ceil(columns));
                 let rows = Axis::Per { of, each: rows };
                 let one = Axis::Fixed(1);
                 choices.push(SizedKernel {
@@ -173,12 +175,21 @@ impl Builder<'_> {
                     Some(_) => Touch::read(2, Area::Rows(u64::from(groups) * 32)),
                     None => Touch::read(2, Area::Rows(row)),
                 },
-                store.touch(3, (shard.columns * 4) as u64),
+                store.touch(3, [matrix.columns, shard.first, shard.columns]),
             ];
-            let first_more = 5;
-            for (index, more) in shard.more().enumerate() {
-                let area = Area::Columns(more.size());
-                touches.push(Touch::read(first_more + index, area));
+            let mut next = 5;
+            let mut add = |area| {
+                touches.push(Touch::read(next, area));
+                next += 1;
+            };
+            shard
+                .more()
+                .for_each(|more| add(Area::Columns(more.size())));
+            if rounded.is_some() {
+                add(Area::Rows(u64::from(groups) * 4));
+            }
+            if bias.is_some() {
+                add(Area::Columns((shard.columns * 4) as u64));
             }
             self.dispatch(of, &choices, &buffers, work, &touches)?;
         }
@@ -216,7 +227,7 @@ impl Builder<'_> {
         let parameters = self.uniform("quantize", &[(matrix.width / 4) as u32, groups, 0, 0]);
         let kernel = Kernel::Quantize(QuantizeKernel { spread });
         let grid = [
-            Axis::Fixed(groups.div_ceil(QuantizeKernel::LANES)),
+            Axis::Columns(groups.div_ceil(QuantizeKernel::LANES)),
             Axis::Per { of, each: 1 },
             Axis::Fixed(1),
         ];

@@ -29,6 +29,7 @@ pub(super) fn conflicts(module: &Module) -> u32 {
         let mut walk = Walk {
             module,
             private: HashMap::new(),
+            calls: 0,
             accesses: Vec::new(),
         };
         let arguments = main.function.arguments.iter();
@@ -109,7 +110,8 @@ enum Value {
     Int(i64),
     /// Of a vector or a structure, each part.
     Many(Vec<Value>),
-    Local(Handle<LocalVariable>),
+    /// Of a call of a function, a variable.
+    Local(usize, Handle<LocalVariable>),
     Private(Handle<GlobalVariable>),
     /// A place in workgroup memory, if it is known, and what lies there.
     Shared(Option<i64>, Inner),
@@ -142,6 +144,7 @@ enum Flow {
 struct Walk<'a> {
     module: &'a Module,
     private: HashMap<Handle<GlobalVariable>, Value>,
+    calls: usize,
     accesses: Vec<((usize, usize), Access)>,
 }
 
@@ -149,6 +152,8 @@ struct Walk<'a> {
 struct Frame<'a> {
     function: &'a Function,
     number: usize,
+    /// Which call this is.
+    call: usize,
     arguments: Vec<Value>,
     locals: HashMap<Handle<LocalVariable>, Value>,
     values: HashMap<Handle<Expression>, Value>,
@@ -156,9 +161,11 @@ struct Frame<'a> {
 
 impl<'a> Walk<'a> {
     fn function(&mut self, function: &'a Function, number: usize, arguments: Vec<Value>) {
+        self.calls += 1;
         let mut frame = Frame {
             function,
             number,
+            call: self.calls,
             arguments,
             locals: HashMap::new(),
             values: HashMap::new(),
@@ -224,7 +231,7 @@ impl<'a> Walk<'a> {
             Statement::Store { pointer, value } => {
                 let value = self.value(frame, *value);
                 match self.value(frame, *pointer) {
-                    Value::Local(local) => {
+                    Value::Local(call, local) if call == frame.call => {
                         frame.locals.insert(local, value);
                     }
                     Value::Private(global) => {
@@ -293,7 +300,7 @@ impl<'a> Walk<'a> {
                 let argument = frame.arguments.get(*index as usize);
                 argument.cloned().unwrap_or(Value::Unknown)
             }
-            Expression::LocalVariable(local) => Value::Local(*local),
+            Expression::LocalVariable(local) => Value::Local(frame.call, *local),
             Expression::GlobalVariable(global) => {
                 let variable = &self.module.global_variables[*global];
                 match variable.space {
@@ -330,7 +337,9 @@ impl<'a> Walk<'a> {
                 Value::Many(pattern.iter().take(*size as usize).map(part).collect())
             }
             Expression::Load { pointer } => match self.value(frame, *pointer) {
-                Value::Local(local) => frame.locals.get(&local).cloned().unwrap_or(Value::Unknown),
+                Value::Local(call, local) if call == frame.call => {
+                    frame.locals.get(&local).cloned().unwrap_or(Value::Unknown)
+                }
                 Value::Private(global) => {
                     let known = self.private.get(&global);
                     known.cloned().unwrap_or(Value::Unknown)

@@ -15,7 +15,7 @@ pub(super) struct KernelFacts {
     pub(super) lanes: u32,
     /// Bytes of workgroup memory.
     pub(super) shared: u32,
-    /// Barriers that every lane comes to once, and those within loops.
+    /// Barriers of its text outside of loops and within them, each counted once.
     pub(super) barriers: [u32; 2],
     /// Words of one bank of workgroup memory that lanes ask for at once, at most.
     pub(super) bank_conflicts: u32,

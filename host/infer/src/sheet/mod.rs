@@ -1,9 +1,10 @@
-//! What a step costs on a device, counted without it: dispatches, workgroups, bytes, multiply-adds, and the least time that these
-//! take.
+//! What a step costs on a device, counted without it: dispatches, workgroups, bytes, multiply-adds, and the time that these take at
+//! peak rates.
 //!
 //! Bytes are those that workgroups say they touch ([`crate::touch`]), sent through a cache of the device's size in the order in
-//! which the workgroups run. Times are bounds from below: a device that reads, computes and starts dispatches at its peak rates
-//! is never faster, and kernels are never as fast as that. What is drawn from the logits afterwards is not counted.
+//! which the workgroups run, in the second of two equal steps. Times are what that takes at the device's peak rates, which kernels do
+//! not reach; but a cache that keeps better than what was touched last can read less. What is drawn from the logits
+//! afterwards is not counted.
 
 mod banks;
 mod cache;
@@ -21,16 +22,16 @@ use tidegate_weights::Checkpoint;
 
 pub use profile::{DeviceProfile, PROFILES};
 
-use crate::decoder::{StepWords, plan_on_paper};
+use crate::decoder::{Piece, StepWords, on_paper, passes};
 use crate::device::ComputeCost;
 use crate::kernels::{Kernel, expected_kernels};
 use crate::load_error::LoadError;
-use crate::program::Plan;
+use crate::program::{Dispatch, Plan, SizedKernel};
 use crate::touch::Touch;
 use crate::{DecoderOptions, GpuDecoder};
-use cache::Cache;
+use cache::{Cache, Moved};
 use kernel::KernelFacts;
-use traffic::{Step, Traffic, traffic};
+use traffic::{Pass, Traffic};
 
 /// The steps that a sheet is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub struct CostSheet {
     /// The device.
     pub device: DeviceProfile,
     /// The kernels for products.
-    pub kernels: &'static str,
+    pub kernels: String,
     /// Bytes of the weights there.
     pub weights_bytes: u64,
     /// One token for each sequence.
@@ -63,23 +64,25 @@ pub struct CostSheet {
 pub struct StepSheet {
     /// Rows of the step.
     pub rows: u32,
-    /// Dispatches, each by itself.
+    /// Passes that it runs in: a decoder has room for so many rows of such a context at once.
+    pub passes: usize,
+    /// Dispatches of all passes, each by itself.
     pub dispatches: Vec<DispatchSheet>,
     /// Bytes of the weights, and of the keys and values that its rows see.
     pub least_bytes: u64,
-    /// Bytes that come from memory, by the cache's size.
+    /// Bytes that come from memory.
     pub read_bytes: u64,
-    /// Bytes that are written.
+    /// Bytes that go to memory.
     pub written_bytes: u64,
     /// Multiply-adds, or what takes as long.
     pub multiply_adds: u64,
-    /// Seconds at least, and what they are made of.
+    /// Seconds at peak rates, and what they are made of.
     pub seconds: Seconds,
     /// Milliseconds on the device at hand, all dispatches together, where they were measured.
     pub measured_ms: Option<f64>,
 }
 
-/// Seconds that something takes at least.
+/// Seconds that something takes at peak rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Seconds {
     /// All together.
@@ -105,21 +108,23 @@ pub struct DispatchSheet {
     pub lanes: u32,
     /// Bytes of a workgroup's memory.
     pub workgroup_memory: u32,
-    /// Barriers that every lane comes to once, and those within loops, each counted once.
+    /// Barriers of its text outside of loops and within them, each counted once.
     pub barriers: [u32; 2],
     /// Words of one of 32 banks of workgroup memory that lanes ask for at once, at most: 1 is no conflict.
     pub bank_conflicts: u32,
     /// Bytes of its buffers that it needs, each once.
     pub needed_bytes: u64,
-    /// Bytes that come from memory.
-    pub read_bytes: u64,
     /// Bytes that its workgroups ask for, of memory or a cache.
     pub asked_bytes: u64,
-    /// Bytes that it writes.
+    /// Bytes that it writes, into a cache.
+    pub stored_bytes: u64,
+    /// Bytes that come from memory while it runs.
+    pub read_bytes: u64,
+    /// Bytes that go to memory while it runs, whoever has written them.
     pub written_bytes: u64,
     /// Multiply-adds, or what takes as long.
     pub multiply_adds: u64,
-    /// Seconds it takes at least, without the gap before it.
+    /// Seconds it takes at peak rates, without the gap before it.
     pub seconds: f64,
     /// What these are: `memory` or `arithmetic`.
     pub bound: &'static str,
@@ -128,7 +133,7 @@ pub struct DispatchSheet {
 }
 
 impl StepSheet {
-    /// Tokens per second at most, where each row is one.
+    /// Tokens per second at peak rates, where each row is one.
     #[must_use]
     pub fn tokens_per_s(&self) -> f64 {
         f64::from(self.rows) / self.seconds.total
@@ -154,19 +159,21 @@ impl CostSheet {
     ) -> Result<CostSheet, LoadError> {
         let traits = device.traits();
         let (asked, same_bits) = (options.kernels, options.reproducible);
-        let kernels = expected_kernels(traits, device.software, asked, same_bits)?;
-        let (plan, memory) = plan_on_paper(checkpoint, options, traits, kernels)?;
+        let who = (device.name.as_str(), device.software);
+        let kernels = expected_kernels(traits, who, asked, same_bits)?;
+        let paper = on_paper(checkpoint, options, traits, kernels)?;
         let sheet = Sheet {
-            plan: &plan,
+            plan: &paper.plan,
+            pass: paper.pass,
             device,
             looked_at: LOOKED_AT,
         };
         Ok(CostSheet {
             device: device.clone(),
-            kernels: kernels.matmul.name(),
-            weights_bytes: memory.weights,
-            decode: sheet.step(&steps.decode(), &[]),
-            prefill: sheet.step(&steps.prefill(), &[]),
+            kernels: paper.products,
+            weights_bytes: paper.memory.weights,
+            decode: sheet.step(&steps.decode(), &[])?,
+            prefill: sheet.step(&steps.prefill(), &[])?,
         })
     }
 
@@ -187,15 +194,16 @@ impl CostSheet {
         ];
         let sheet = Sheet {
             plan: decoder.plan(),
+            pass: decoder.pass,
             device,
             looked_at: LOOKED_AT,
         };
         Ok(CostSheet {
             device: device.clone(),
-            kernels: decoder.kernels().matmul.name(),
+            kernels: decoder.products().to_owned(),
             weights_bytes: decoder.memory_report().weights,
-            decode: sheet.step(&decode, &times[0]),
-            prefill: sheet.step(&prefill, &times[1]),
+            decode: sheet.step(&decode, &times[0])?,
+            prefill: sheet.step(&prefill, &times[1])?,
         })
     }
 }
@@ -241,74 +249,188 @@ impl SheetOptions {
     }
 }
 
-/// Of dispatches that are alike but for their buffers, as those of layers are, so many are looked at; the rest cost what the last
-/// of them did.
+/// Of dispatches that are alike but for their buffers, and come after such that are alike, as those of layers do, so many are looked
+/// at; the rest cost what the last of them did.
 const LOOKED_AT: u32 = 2;
+
+/// Workgroups that a sheet follows at most, and pieces that they touch about at most: some seconds.
+const MOST_WORKGROUPS: u64 = 1 << 22;
+const MOST_PIECES: u64 = 1 << 23;
+
+/// Bytes of a piece of a buffer at least.
+const LEAST_PIECE: u64 = 4096;
+
+/// Workgroups that are followed side by side at most.
+const MOST_SIDE_BY_SIDE: u64 = 8192;
 
 /// What makes the sheet of a step.
 struct Sheet<'a> {
     plan: &'a Plan,
+    /// Rows and samples of a pass.
+    pass: [usize; 2],
     device: &'a DeviceProfile,
     /// [`LOOKED_AT`]
     looked_at: u32,
 }
 
 /// What makes two dispatches alike, but for their buffers.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Likeness {
     kernel: Kernel,
     workgroups: [u32; 3],
     touches: Vec<Touch>,
 }
 
+/// A dispatch that runs.
+struct Running<'a> {
+    /// In the plan.
+    index: usize,
+    dispatch: &'a Dispatch,
+    choice: &'a SizedKernel,
+    load: ComputeCost,
+    facts: KernelFacts,
+    workgroups: [u32; 3],
+    /// The dispatch of this pass that it costs as much as, if it is not looked at itself: its place among those that run.
+    like: Option<usize>,
+    touched: Traffic,
+}
+
 impl Sheet<'_> {
-    /// `times`: of dispatches by their index, milliseconds.
-    fn step(&self, sequences: &[StepSequence], times: &[(usize, f64)]) -> StepSheet {
-        let mut words = StepWords::default();
-        let extent = words.fill_whole(sequences);
-        let step = Step {
-            extent,
-            rows: &words.row_contexts,
+    /// `times`: milliseconds of dispatches by their index in the plan, for each pass.
+    fn step(
+        &self,
+        sequences: &[StepSequence],
+        times: &[Vec<(usize, f64)>],
+    ) -> Result<StepSheet, LoadError> {
+        let [rows, samples] = self.pass;
+        let mut facts = HashMap::new();
+        let mut running = Vec::new();
+        let mut least = 0;
+        for pieces in passes(sequences, rows, samples) {
+            let pass = self.pass_of(sequences, &pieces);
+            least = least.max(traffic::least(self.plan, &pass.0));
+            running.push((self.running(&pass, &mut facts), pass.0));
+        }
+        let looked_at = || {
+            let all = running.iter().flat_map(|(running, _)| running);
+            all.filter(|running| running.like.is_none())
         };
-        let loads = self.plan.loads(extent, &words.row_contexts);
-        let times: HashMap<usize, f64> = times.iter().copied().collect();
-        let mut cache = Cache::new(self.device.cache);
-        let mut known: HashMap<Likeness, (u32, Traffic)> = HashMap::new();
-        let mut facts: HashMap<Kernel, KernelFacts> = HashMap::new();
+        let workgroups: u64 = looked_at().map(|of| product(of.workgroups)).sum();
+        if workgroups > MOST_WORKGROUPS {
+            return Err(LoadError::Option {
+                what: "the workgroups of a step that a sheet follows",
+                value: workgroups as usize,
+                least: 1,
+                most: MOST_WORKGROUPS as usize,
+            });
+        }
+        for (running, pass) in &mut running {
+            self.touch(running, pass);
+        }
+        let asked: u64 = running
+            .iter()
+            .flat_map(|(running, _)| running)
+            .filter(|running| running.like.is_none())
+            .map(|of| of.touched.asked + of.touched.stored)
+            .sum();
+        let piece = (asked / MOST_PIECES).next_power_of_two().max(LEAST_PIECE);
+        let mut cache = Cache::new(self.device.cache, piece);
+        // What the step before has left is there.
+        for (running, pass) in &running {
+            self.moved(running, pass, &mut cache);
+        }
         let mut dispatches = Vec::new();
+        for (number, (running, pass)) in running.iter().enumerate() {
+            let times = times.get(number).map_or(&[][..], Vec::as_slice);
+            let times: HashMap<usize, f64> = times.iter().copied().collect();
+            let moved = self.moved(running, pass, &mut cache);
+            for (running, moved) in running.iter().zip(moved) {
+                let measured = times.get(&running.index).copied();
+                dispatches.push(self.dispatch(running, moved, measured));
+            }
+        }
+        let rows = running.iter().map(|(_, pass)| pass.extent.rows).sum();
+        Ok(self.total((rows, running.len()), least, dispatches))
+    }
+
+    /// A pass, and what its dispatches come to.
+    fn pass_of(&self, sequences: &[StepSequence], pieces: &[Piece]) -> (Pass, Vec<ComputeCost>) {
+        let mut words = StepWords::default();
+        let extent = words.fill(sequences, pieces, &mut Vec::new());
+        let of_rows = pieces
+            .iter()
+            .flat_map(|piece| std::iter::repeat_n(piece.sequence, piece.to - piece.from));
+        let of_rows: Vec<usize> = of_rows.collect();
+        let loads = self.plan.loads(extent, &words.row_contexts);
+        (Pass::new(extent, &words.row_contexts, &of_rows), loads)
+    }
+
+    /// The dispatches of a pass that run.
+    fn running(
+        &self,
+        (pass, loads): &(Pass, Vec<ComputeCost>),
+        facts: &mut HashMap<Kernel, KernelFacts>,
+    ) -> Vec<Running<'_>> {
+        let mut running: Vec<Running<'_>> = Vec::new();
+        let mut known: HashMap<(Option<Likeness>, Likeness), (u32, usize)> = HashMap::new();
+        let mut before = None;
         for (index, (dispatch, load)) in self.plan.dispatches().iter().zip(loads).enumerate() {
-            let Some(choice) = dispatch.chosen(extent) else {
+            let Some(choice) = dispatch.chosen(pass.extent) else {
                 continue;
             };
-            let facts = *facts
-                .entry(choice.kernel)
-                .or_insert_with(|| KernelFacts::of(choice.kernel));
-            let workgroups = choice.grid.map(|axis| axis.workgroups(extent));
+            let workgroups = choice.grid.map(|axis| axis.workgroups(pass.extent));
             let likeness = Likeness {
                 kernel: choice.kernel,
                 workgroups,
                 touches: dispatch.touches.clone(),
             };
-            let side_by_side = self.side_by_side(facts.lanes);
-            let mut count = || traffic(dispatch, choice, step, side_by_side, &mut cache);
-            let traffic = match known.get_mut(&likeness) {
-                Some((seen, traffic)) if *seen >= self.looked_at => *traffic,
-                Some(seen) => {
-                    *seen = (seen.0 + 1, count());
-                    seen.1
-                }
-                None => {
-                    let traffic = count();
-                    known.insert(likeness, (1, traffic));
-                    traffic
-                }
-            };
-            let measured = times.get(&index).copied();
-            let kernel = choice.kernel.name();
-            dispatches.push(self.dispatch((kernel, workgroups), facts, traffic, load, measured));
+            let place = running.len();
+            let key = (before.replace(likeness.clone()), likeness);
+            let (seen, last) = known.entry(key).or_insert((0, place));
+            let like = (*seen >= self.looked_at).then_some(*last);
+            if like.is_none() {
+                (*seen, *last) = (*seen + 1, place);
+            }
+            running.push(Running {
+                index,
+                dispatch,
+                choice,
+                load: *load,
+                facts: *facts
+                    .entry(choice.kernel)
+                    .or_insert_with(|| KernelFacts::of(choice.kernel)),
+                workgroups,
+                like,
+                touched: Traffic::default(),
+            });
         }
-        let least = traffic::least(self.plan, step);
-        self.total(extent.rows, least, dispatches)
+        running
+    }
+
+    /// Fills in what the workgroups of a pass touch.
+    fn touch(&self, running: &mut [Running<'_>], pass: &Pass) {
+        for place in 0..running.len() {
+            let of = &running[place];
+            running[place].touched = match of.like {
+                Some(like) => running[like].touched,
+                None => traffic::touched(of.dispatch, of.choice, pass),
+            };
+        }
+    }
+
+    /// What each dispatch of a pass moves.
+    fn moved(&self, running: &[Running<'_>], pass: &Pass, cache: &mut Cache) -> Vec<Moved> {
+        let mut all: Vec<Moved> = Vec::with_capacity(running.len());
+        for of in running {
+            all.push(match of.like {
+                Some(like) => all[like],
+                None => {
+                    let side_by_side = self.side_by_side(of.facts.lanes);
+                    traffic::moved(of.dispatch, of.choice, pass, side_by_side, cache)
+                }
+            });
+        }
+        all
     }
 
     /// Workgroups that the device has in flight at once.
@@ -319,36 +441,37 @@ impl Sheet<'_> {
             // Vulkan, Metal and DX12 devices all keep at most some 32 workgroups on one multiprocessor.
             (self.device.lanes / lanes.max(1)).clamp(1, 32)
         };
-        (self.device.multiprocessors * each) as usize
+        let all = u64::from(self.device.multiprocessors) * u64::from(each);
+        all.min(MOST_SIDE_BY_SIDE) as usize
     }
 
     fn dispatch(
         &self,
-        (kernel, workgroups): (&'static str, [u32; 3]),
-        facts: KernelFacts,
-        traffic: Traffic,
-        load: ComputeCost,
+        running: &Running<'_>,
+        moved: Moved,
         measured_ms: Option<f64>,
     ) -> DispatchSheet {
-        let multiply_adds = load.rows + load.attention;
+        let multiply_adds = running.load.rows.saturating_add(running.load.attention);
         // Where there are fewer workgroups than multiprocessors, the rest have nothing to do.
-        let all: f64 = workgroups.iter().map(|axis| f64::from(*axis)).product();
+        let all = product(running.workgroups) as f64;
         let each = all / f64::from(self.device.multiprocessors);
-        let memory = (traffic.read + traffic.written) as f64 / self.device.bandwidth;
+        let memory = (moved.read + moved.written) as f64 / self.device.bandwidth;
         let rate = self.device.multiply_adds;
+        let rate = rate.filter(|_| running.choice.kernel.computes_in_f32());
         let arithmetic = rate.map_or(0.0, |rate| multiply_adds as f64 / (rate * each.min(1.0)));
         DispatchSheet {
-            kernel,
-            workgroups,
+            kernel: running.choice.kernel.name(),
+            workgroups: running.workgroups,
             workgroups_each: each,
-            lanes: facts.lanes,
-            workgroup_memory: facts.shared,
-            barriers: facts.barriers,
-            bank_conflicts: facts.bank_conflicts,
-            needed_bytes: traffic.needed,
-            read_bytes: traffic.read,
-            asked_bytes: traffic.asked,
-            written_bytes: traffic.written,
+            lanes: running.facts.lanes,
+            workgroup_memory: running.facts.shared,
+            barriers: running.facts.barriers,
+            bank_conflicts: running.facts.bank_conflicts,
+            needed_bytes: running.touched.needed,
+            asked_bytes: running.touched.asked,
+            stored_bytes: running.touched.stored,
+            read_bytes: moved.read,
+            written_bytes: moved.written,
             multiply_adds,
             seconds: memory.max(arithmetic),
             bound: if memory >= arithmetic {
@@ -360,7 +483,12 @@ impl Sheet<'_> {
         }
     }
 
-    fn total(&self, rows: u32, least_bytes: u64, dispatches: Vec<DispatchSheet>) -> StepSheet {
+    fn total(
+        &self,
+        (rows, passes): (u32, usize),
+        least_bytes: u64,
+        dispatches: Vec<DispatchSheet>,
+    ) -> StepSheet {
         let sum = |of: fn(&DispatchSheet) -> u64| dispatches.iter().map(of).sum::<u64>();
         let bound = |name| {
             let of = dispatches.iter().filter(|dispatch| dispatch.bound == name);
@@ -374,21 +502,22 @@ impl Sheet<'_> {
             gaps: dispatches.len() as f64 * self.device.gap,
         };
         seconds.total = seconds.memory + seconds.arithmetic + seconds.gaps;
-        let measured = dispatches
-            .iter()
-            .filter_map(|dispatch| dispatch.measured_ms);
+        let measured = dispatches.iter().map(|dispatch| dispatch.measured_ms);
         StepSheet {
             rows,
+            passes,
             least_bytes,
             read_bytes: sum(|dispatch| dispatch.read_bytes),
             written_bytes: sum(|dispatch| dispatch.written_bytes),
             multiply_adds: sum(|dispatch| dispatch.multiply_adds),
             seconds,
-            measured_ms: dispatches
-                .iter()
-                .any(|dispatch| dispatch.measured_ms.is_some())
-                .then(|| measured.sum()),
+            measured_ms: measured.sum(),
             dispatches,
         }
     }
+}
+
+fn product(workgroups: [u32; 3]) -> u64 {
+    let product = |product: u64, axis: u32| product.saturating_mul(u64::from(axis));
+    workgroups.into_iter().fold(1, product)
 }

@@ -19,14 +19,20 @@ pub struct DeviceProfile {
     pub multiprocessors: u32,
     /// Lanes that one of them keeps in flight at most.
     pub lanes: u32,
-    /// Multiply-adds in f32 per second at most; none if unknown.
+    /// Multiply-adds in f32 per second at most; none if unknown. What computes in other numbers is not held against it.
     #[serde(default)]
     pub multiply_adds: Option<f64>,
     /// Seconds from the end of a dispatch to the beginning of the next that waits for it.
     pub gap: f64,
-    /// Lanes of a subgroup, least and most; none if kernels cannot sum over subgroups.
-    #[serde(default)]
+    /// Lanes of a subgroup, least and most; none if kernels cannot sum over subgroups. Where the two differ, they do not either.
+    #[serde(default, deserialize_with = "two")]
     pub subgroup_lanes: Option<[u32; 2]>,
+    /// Whether shaders compute in 16-bit floats.
+    #[serde(default)]
+    pub f16: bool,
+    /// Whether shaders have cooperative matrices.
+    #[serde(default)]
+    pub cooperative: bool,
     /// Whether it is a CPU.
     #[serde(default)]
     pub software: bool,
@@ -35,10 +41,23 @@ pub struct DeviceProfile {
     pub largest_binding: u64,
 }
 
+/// Two numbers and no more.
+fn two<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<[u32; 2]>, D::Error> {
+    let numbers = Vec::<u32>::deserialize(source)?;
+    let count = numbers.len();
+    let two = <[u32; 2]>::try_from(numbers);
+    two.map(Some).map_err(|_| {
+        serde::de::Error::custom(format!("{count} numbers; give the least and the most"))
+    })
+}
+
 /// What most drivers let a shader bind.
 fn largest_binding() -> u64 {
     (1 << 31) - 4
 }
+
+/// Characters of a name at most.
+const LONGEST_NAME: usize = 200;
 
 /// Names of profiles that are built in.
 pub const PROFILES: [&str; 4] = ["h100", "4090", "m3", "igpu"];
@@ -60,17 +79,21 @@ impl DeviceProfile {
                 multiply_adds: None,
                 gap: 3e-6,
                 subgroup_lanes: Some([32, 32]),
+                f16: true,
+                cooperative: false,
                 software: false,
                 largest_binding: largest_binding(),
             };
         Some(match name {
             // NVIDIA H100 datasheet, SXM: 3.35 TB/s, 67 TFLOP/s in f32; 50 MB of cache.
             "h100" => DeviceProfile {
+                cooperative: true,
                 multiply_adds: Some(33.5e12),
                 ..profile("NVIDIA H100 SXM", 3.35e12, 50, [132, 2048])
             },
             // NVIDIA's Ada whitepaper: 1,008 GB/s, 82.6 TFLOP/s in f32, 72 MB.
             "4090" => DeviceProfile {
+                cooperative: true,
                 multiply_adds: Some(41.3e12),
                 ..profile("NVIDIA GeForce RTX 4090", 1.008e12, 72, [128, 1536])
             },
@@ -99,15 +122,17 @@ impl DeviceProfile {
     #[must_use]
     pub fn at_hand(gpu: &Gpu, bandwidth: f64) -> DeviceProfile {
         let adapter = gpu.adapter();
-        let like = [
-            ("H100", "h100"),
-            ("H200", "h100"),
-            ("RTX 4090", "4090"),
-            ("Apple M3", "m3"),
-            ("UHD Graphics 770", "igpu"),
-        ];
-        let like = like.iter().find(|(name, _)| adapter.name.contains(name));
-        let like = like.and_then(|(_, profile)| DeviceProfile::named(profile));
+        // By their whole names: an H100 on PCIe, a 4090 of a laptop, an M3 Max are others.
+        let like = match adapter.name.as_str() {
+            "NVIDIA H100 80GB HBM3" | "NVIDIA H200" => DeviceProfile::named("h100"),
+            "NVIDIA GeForce RTX 4090" => DeviceProfile::named("4090"),
+            "Apple M3" => DeviceProfile::named("m3"),
+            "Intel(R) UHD Graphics 770 (ADL-S GT1)" => DeviceProfile::named("igpu"),
+            _ => None,
+        };
+        let Features {
+            f16, cooperative, ..
+        } = gpu.features();
         let subgroup_lanes = gpu.features().subgroup.then(|| gpu.subgroup_lanes());
         let threads =
             std::thread::available_parallelism().map_or(1, |threads| threads.get() as u32);
@@ -121,6 +146,8 @@ impl DeviceProfile {
                 multiply_adds: None,
                 gap: 0.0,
                 subgroup_lanes,
+                f16,
+                cooperative,
                 software: true,
                 largest_binding: gpu.largest_binding,
             },
@@ -137,6 +164,8 @@ impl DeviceProfile {
                 multiply_adds: None,
                 gap: 5e-6,
                 subgroup_lanes,
+                f16,
+                cooperative,
                 software: false,
                 largest_binding: gpu.largest_binding,
             },
@@ -144,6 +173,8 @@ impl DeviceProfile {
         DeviceProfile {
             bandwidth,
             subgroup_lanes,
+            f16,
+            cooperative,
             largest_binding: gpu.largest_binding,
             ..known
         }
@@ -154,6 +185,8 @@ impl DeviceProfile {
         Traits {
             features: Features {
                 subgroup: self.subgroup_lanes.is_some(),
+                f16: self.f16,
+                cooperative: self.cooperative,
                 ..Features::NONE
             },
             subgroup_lanes: self.subgroup_lanes.unwrap_or([4, 128]),
@@ -161,32 +194,50 @@ impl DeviceProfile {
         }
     }
 
-    /// Whether its numbers are such that something can be computed from them.
+    /// Whether its numbers are those of a device that could be.
     ///
     /// # Errors
-    /// What is wrong.
+    /// What is wrong, with its limits.
     pub fn check(&self) -> Result<(), String> {
-        let positive = |what: &str, value: f64| {
-            if value.is_finite() && value > 0.0 {
+        let within = |what: &str, value: f64, least: f64, most: f64| {
+            if (least..=most).contains(&value) {
                 Ok(())
             } else {
-                Err(format!("{what} is {value}; it must be above 0"))
+                Err(format!(
+                    "{what} is {value:e}; it must be from {least:e} to {most:e}"
+                ))
             }
         };
-        positive("bandwidth", self.bandwidth)?;
-        positive("cache", self.cache as f64)?;
-        positive("multiprocessors", f64::from(self.multiprocessors))?;
-        positive("lanes", f64::from(self.lanes))?;
-        positive("largest-binding", self.largest_binding as f64)?;
+        let whole = |what: &str, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(format!(
+                    "{what} is {value}; it must be from {least} to {most}"
+                ))
+            }
+        };
+        if self.name.is_empty()
+            || self.name.chars().count() > LONGEST_NAME
+            || self.name.chars().any(char::is_control)
+        {
+            return Err(format!(
+                "name must have from 1 to {LONGEST_NAME} characters, all of them printable"
+            ));
+        }
+        within("bandwidth", self.bandwidth, 1e6, 1e18)?;
+        whole("cache", self.cache, 1, 1 << 50)?;
+        let multiprocessors = u64::from(self.multiprocessors);
+        whole("multiprocessors", multiprocessors, 1, 1 << 16)?;
+        whole("lanes", u64::from(self.lanes), 1, 1 << 16)?;
+        whole("largest-binding", self.largest_binding, 1 << 16, 1 << 50)?;
         if let Some(rate) = self.multiply_adds {
-            positive("multiply-adds", rate)?;
+            within("multiply-adds", rate, 1e6, 1e21)?;
         }
-        if !(self.gap.is_finite() && self.gap >= 0.0) {
-            return Err(format!("gap is {}; it must not be below 0", self.gap));
-        }
+        within("gap", self.gap, 0.0, 1.0)?;
         match self.subgroup_lanes {
-            Some([least, most]) if least == 0 || least > most => Err(format!(
-                "subgroup-lanes is [{least}, {most}]; give the least and the most"
+            Some([least, most]) if least == 0 || least > most || most > 128 => Err(format!(
+                "subgroup-lanes is [{least}, {most}]; give the least and the most, from 1 to 128"
             )),
             _ => Ok(()),
         }

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::cache::{Cache, PIECE, Place};
+use super::cache::{Access, Cache, Moved, Place};
 use crate::buffer::Buffer;
 use crate::program::{Axis, Count, Dispatch, Extent, Plan, RowContext, SizedKernel};
-use crate::touch::{Area, Use};
+use crate::touch::{Area, Touch, Use, Which};
 
 /// Where positions begin in their buffer, in positions: behind everything that is counted by rows.
 const POSITIONS: u64 = 1 << 32;
@@ -13,11 +13,78 @@ const POSITIONS: u64 = 1 << 32;
 /// Positions that there is room for between one head of a sequence and the next, and parts between one row and the next.
 const APART: u64 = 1 << 24;
 
-/// What a step of a decoder comes to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Step<'a> {
+/// A pass of a step of a decoder.
+#[derive(Clone, Debug)]
+pub(super) struct Pass {
     pub(super) extent: Extent,
-    pub(super) rows: &'a [RowContext],
+    rows: Vec<Row>,
+}
+
+/// A row of a pass.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// The number of its sequence in the step.
+    sequence: u64,
+    /// Positions that it sees without a window.
+    positions: u64,
+    /// Positions that rows of its sequence see in this pass, all together.
+    end: u64,
+}
+
+impl Row {
+    /// First position that it sees through a window.
+    fn begin(&self, window: u32) -> u64 {
+        self.positions.saturating_sub(u64::from(window))
+    }
+
+    fn seen(&self, window: u32) -> u64 {
+        self.positions - self.begin(window)
+    }
+
+    fn is(&self, which: Which) -> bool {
+        match which {
+            Which::All => true,
+            Which::Beyond { window, most } => self.seen(window) > u64::from(most),
+            Which::Within { window, most } => self.seen(window) <= u64::from(most),
+        }
+    }
+}
+
+impl Pass {
+    /// `sequences`: the number in the step of each row's sequence.
+    pub(super) fn new(extent: Extent, contexts: &[RowContext], sequences: &[usize]) -> Pass {
+        let end = |sequence: &usize| {
+            let of = contexts.iter().zip(sequences);
+            let of = of.filter(|(_, other)| *other == sequence);
+            of.map(|(context, _)| u64::from(context.positions))
+                .max()
+                .unwrap_or(0)
+        };
+        let mut ends: Vec<(usize, u64)> = Vec::new();
+        let rows = contexts.iter().zip(sequences).map(|(context, sequence)| {
+            let known = ends.iter().find(|known| known.0 == *sequence).copied();
+            let (_, end) = known.unwrap_or_else(|| {
+                ends.push((*sequence, end(sequence)));
+                (*sequence, end(sequence))
+            });
+            Row {
+                sequence: *sequence as u64,
+                positions: u64::from(context.positions),
+                end,
+            }
+        });
+        Pass {
+            extent,
+            rows: rows.collect(),
+        }
+    }
+
+    /// The rows that a touch is of, of the first `count`.
+    fn rows_of(&self, touch: &Touch, count: u64) -> impl Iterator<Item = &Row> {
+        let rows = self.rows.iter().take(count as usize);
+        let which = touch.rows;
+        rows.filter(move |row| row.is(which))
+    }
 }
 
 /// Bytes of a dispatch.
@@ -25,44 +92,45 @@ pub(super) struct Step<'a> {
 pub(super) struct Traffic {
     /// What its workgroups need of its buffers, each byte once.
     pub(super) needed: u64,
-    /// What comes from memory.
-    pub(super) read: u64,
-    /// What its workgroups ask for, from memory or a cache.
+    /// What they ask for, of memory or a cache.
     pub(super) asked: u64,
     /// What they write.
+    pub(super) stored: u64,
+    /// What comes from memory.
+    pub(super) read: u64,
+    /// What goes to memory while it runs, whoever has written it.
     pub(super) written: u64,
 }
 
+/// An axis of a grid, and what its workgroups have: so many things each, or so many workgroups that share them.
+type Role = Option<(usize, u64)>;
+
 /// Which axes of a grid count what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Roles {
-    /// Rows or samples, so many of each workgroup.
-    rows: Option<(usize, u64)>,
-    /// Positions, so many of each workgroup.
-    positions: Option<(usize, u64)>,
-    /// Columns, so many workgroups.
-    columns: Option<(usize, u64)>,
+    rows: Role,
+    positions: Role,
+    columns: Role,
+    heads: Role,
+    elements: Role,
 }
 
 impl Roles {
     fn of(choice: &SizedKernel) -> Roles {
-        let mut roles = Roles {
-            rows: None,
-            positions: None,
-            columns: None,
-        };
+        let mut roles = Roles::default();
         for (axis, of) in choice.grid.iter().enumerate() {
-            match *of {
+            let (role, number) = match *of {
                 Axis::Per {
                     of: Count::Visible(_),
                     each,
-                } => roles.positions = Some((axis, u64::from(each))),
-                Axis::Per { each, .. } => roles.rows = Some((axis, u64::from(each))),
-                Axis::Fixed(1) => {}
-                Axis::Fixed(workgroups) => {
-                    roles.columns.get_or_insert((axis, u64::from(workgroups)));
-                }
-            }
+                } => (&mut roles.positions, each),
+                Axis::Per { each, .. } => (&mut roles.rows, each),
+                Axis::Columns(workgroups) => (&mut roles.columns, workgroups),
+                Axis::Heads(workgroups) => (&mut roles.heads, workgroups),
+                Axis::Elements(workgroups) => (&mut roles.elements, workgroups),
+                Axis::Fixed(_) => continue,
+            };
+            *role = Some((axis, u64::from(number)));
         }
         roles
     }
@@ -71,45 +139,13 @@ impl Roles {
 /// Bytes of a buffer from here to there.
 type Range = (u64, u64);
 
-/// A sequence of a step.
-#[derive(Clone, Copy, Debug)]
-struct Sequence {
-    /// From 0.
-    index: u64,
-    /// That its rows see, all together.
-    positions: u64,
-}
-
-/// The sequence of each row.
-fn sequences(rows: &[RowContext]) -> Vec<Sequence> {
-    let mut known: Vec<(u32, u64)> = Vec::new();
-    let mut indices = Vec::with_capacity(rows.len());
-    for row in rows {
-        let positions = u64::from(row.positions);
-        let index = known.iter().position(|known| known.0 == row.sequence);
-        let index = index.unwrap_or_else(|| {
-            known.push((row.sequence, 0));
-            known.len() - 1
-        });
-        known[index].1 = known[index].1.max(positions);
-        indices.push(index);
-    }
-    let sequence = |index: usize| Sequence {
-        index: index as u64,
-        positions: known[index].1,
-    };
-    indices.into_iter().map(sequence).collect()
-}
-
 /// A workgroup among those of a dispatch.
 struct Workgroup<'a> {
     roles: Roles,
     id: [u64; 3],
     /// Rows of the dispatch.
     count: u64,
-    step: Step<'a>,
-    /// Of each row.
-    sequences: &'a [Sequence],
+    pass: &'a Pass,
 }
 
 impl Workgroup<'_> {
@@ -124,9 +160,9 @@ impl Workgroup<'_> {
         }
     }
 
-    /// Its share of so many, by its place among the columns.
-    fn share(&self, of: u64) -> Range {
-        match self.roles.columns {
+    /// Its share of so many bytes.
+    fn share(&self, role: Role, of: u64) -> Range {
+        match role {
             Some((axis, workgroups)) => {
                 let at = self.id[axis];
                 (of * at / workgroups, of * (at + 1) / workgroups)
@@ -135,43 +171,63 @@ impl Workgroup<'_> {
         }
     }
 
+    /// Its share of the bytes of a row: its columns, or its heads.
+    fn of_row(&self, bytes: u64) -> Range {
+        self.share(self.roles.columns.or(self.roles.heads), bytes)
+    }
+
     /// Its share of so many heads, of which neighbours may have one together.
     fn heads(&self, of: u64) -> Range {
-        match self.roles.columns {
+        match self.roles.heads.or(self.roles.columns) {
             Some((axis, workgroups)) if workgroups > of => {
                 let head = self.id[axis] * of / workgroups;
                 (head, head + 1)
             }
-            _ => self.share(of),
+            role => self.share(role, of),
         }
     }
 
-    /// What row `row` sees of a window, and what of that this workgroup has.
-    fn positions(&self, row: u64, window: u32) -> [Range; 2] {
-        let end = self.step.rows.get(row as usize);
-        let end = end.map_or(0, |context| u64::from(context.positions));
-        let begin = end.saturating_sub(u64::from(window));
-        let own = match self.roles.positions {
+    /// What it has of the positions that a row sees from `begin` on.
+    fn positions(&self, row: &Row, begin: u64) -> Range {
+        match self.roles.positions {
             Some((axis, each)) => {
                 let first = begin + self.id[axis] * each;
-                (first.min(end), (first + each).min(end))
+                (first.min(row.positions), (first + each).min(row.positions))
             }
-            None => (begin, end),
-        };
-        [(begin, end), own]
+            None => (begin, row.positions),
+        }
     }
 
-    /// What it touches of a buffer: each range, and where what the dispatch touches ends there.
-    fn ranges(&self, area: Area, mut add: impl FnMut(Range, u64)) {
+    /// Where a position's bytes of a head begin: those of one sequence and head lie together here. On a device they lie in
+    /// blocks, each key whole.
+    fn position_of(row: &Row, heads: u64, head: u64, position: u64, bytes: u64) -> u64 {
+        (POSITIONS + (row.sequence * heads + head) * APART + position) * bytes
+    }
+
+    /// What it touches: each range, and where what the dispatch touches ends there.
+    fn ranges(&self, touch: &Touch, mut add: impl FnMut(Range, u64)) {
         let (first, last) = self.rows();
-        match area {
+        let rows = self.pass.rows.get(first as usize..last as usize);
+        let rows = rows.unwrap_or_default();
+        let rows = || (first..).zip(rows).filter(|(_, row)| row.is(touch.rows));
+        match touch.area {
             Area::All(bytes) => add((0, bytes), bytes),
-            Area::Columns(bytes) => add(self.share(bytes), bytes),
+            Area::Columns(bytes) => add(self.share(self.roles.columns, bytes), bytes),
             Area::Rows(bytes) => add((first * bytes, last * bytes), self.count * bytes),
             Area::Cells(bytes) => {
-                let (from, to) = self.share(bytes);
-                for row in first..last {
-                    add((row * bytes + from, row * bytes + to), self.count * bytes);
+                let (from, to) = self.of_row(bytes);
+                let end = self.count * bytes;
+                rows().for_each(|(row, _)| add((row * bytes + from, row * bytes + to), end));
+            }
+            Area::CellsOf {
+                stride,
+                from: begin,
+                bytes,
+            } => {
+                let (from, to) = self.of_row(bytes);
+                for (row, _) in rows() {
+                    let at = row * stride + begin;
+                    add((at + from, at + to), self.count * stride);
                 }
             }
             Area::Positions {
@@ -181,16 +237,32 @@ impl Workgroup<'_> {
             } => {
                 let heads = u64::from(kv_heads);
                 let (from, to) = self.heads(heads);
-                for row in first..last {
-                    let [_, (begin, end)] = self.positions(row, window);
-                    let Some(sequence) = self.sequences.get(row as usize) else {
-                        continue;
-                    };
+                let mut rows = rows().map(|(_, row)| row).peekable();
+                while let Some(row) = rows.next() {
+                    let (mut begin, mut end) = self.positions(row, row.begin(window));
+                    // Neighbours of one sequence see much the same.
+                    while let Some(other) = rows.next_if(|other| other.sequence == row.sequence) {
+                        let (first, last) = self.positions(other, other.begin(window));
+                        (begin, end) = (begin.min(first), end.max(last));
+                    }
                     for head in from..to {
-                        // A sequence's keys of a head lie together here; on a device they lie in blocks, each key whole.
-                        let head = POSITIONS + (sequence.index * heads + head) * APART;
-                        let at = |position: u64| (head + position) * bytes;
-                        add((at(begin), at(end)), at(sequence.positions));
+                        let at =
+                            |position| Workgroup::position_of(row, heads, head, position, bytes);
+                        // Of each position it has its elements: as many bytes as if they lay together.
+                        let (from, to) = self.share(self.roles.elements, at(end) - at(begin));
+                        add((at(begin) + from, at(begin) + to), at(row.end));
+                    }
+                }
+            }
+            Area::OwnPosition { kv_heads, bytes } => {
+                let heads = u64::from(kv_heads);
+                let (from, to) = self.heads(heads);
+                for (_, row) in rows() {
+                    for head in from..to {
+                        let own = row.positions - 1;
+                        let at =
+                            |position| Workgroup::position_of(row, heads, head, position, bytes);
+                        add((at(own), at(own + 1)), at(row.end));
                     }
                 }
             }
@@ -199,14 +271,15 @@ impl Workgroup<'_> {
                 each,
                 window,
             } => {
-                let (from, to) = self.share(bytes);
-                for row in first..last {
-                    let [seen, own] = self.positions(row, window);
-                    let part = |position: u64| (position - seen.0).div_ceil(u64::from(each));
-                    let at = |part: u64| (row * APART + part) * bytes;
-                    for number in part(own.0)..part(own.1) {
-                        add((at(number) + from, at(number) + to), at(part(seen.1)));
-                    }
+                let (from, to) = self.of_row(bytes);
+                for (number, row) in rows() {
+                    let begin = row.begin(window);
+                    let own = self.positions(row, begin);
+                    let part = |position: u64| (position - begin).div_ceil(u64::from(each));
+                    // The parts of its heads lie together.
+                    let start = number * APART * bytes + from * APART;
+                    let at = |part: u64| start + part * (to - from);
+                    add((at(part(own.0)), at(part(own.1))), at(part(row.positions)));
                 }
             }
         }
@@ -214,26 +287,31 @@ impl Workgroup<'_> {
 }
 
 /// What of a buffer all workgroups together touch, each byte once.
-fn once(area: Area, rows: u64, step: Step<'_>) -> u64 {
-    let contexts = step.rows.iter().take(rows as usize);
-    match area {
+fn once(touch: &Touch, count: u64, pass: &Pass) -> u64 {
+    let rows = || pass.rows_of(touch, count);
+    match touch.area {
         Area::All(bytes) | Area::Columns(bytes) => bytes,
-        Area::Rows(bytes) | Area::Cells(bytes) => rows * bytes,
+        Area::Rows(bytes) | Area::Cells(bytes) | Area::CellsOf { bytes, .. } => {
+            rows().count() as u64 * bytes
+        }
+        Area::OwnPosition { kv_heads, bytes } => {
+            rows().count() as u64 * u64::from(kv_heads) * bytes
+        }
         Area::Positions {
             kv_heads,
             bytes,
             window,
         } => {
             // Of each sequence from the first position that one of its rows sees to the last.
-            let mut seen: Vec<(u32, u32, u32)> = Vec::new();
-            for context in contexts {
-                let (begin, end) = (context.positions.saturating_sub(window), context.positions);
-                match seen.iter_mut().find(|seen| seen.0 == context.sequence) {
-                    Some(seen) => *seen = (seen.0, seen.1.min(begin), seen.2.max(end)),
-                    None => seen.push((context.sequence, begin, end)),
+            let mut seen: Vec<(u64, u64, u64)> = Vec::new();
+            for row in rows() {
+                let begin = row.begin(window);
+                match seen.iter_mut().find(|seen| seen.0 == row.sequence) {
+                    Some(seen) => *seen = (seen.0, seen.1.min(begin), seen.2.max(row.positions)),
+                    None => seen.push((row.sequence, begin, row.positions)),
                 }
             }
-            let positions = seen.iter().map(|seen| u64::from(seen.2 - seen.1));
+            let positions = seen.iter().map(|seen| seen.2 - seen.1);
             positions.sum::<u64>() * u64::from(kv_heads) * bytes
         }
         Area::Parts {
@@ -241,18 +319,18 @@ fn once(area: Area, rows: u64, step: Step<'_>) -> u64 {
             each,
             window,
         } => {
-            let parts = contexts.map(|context| context.positions.min(window).div_ceil(each));
-            parts.map(u64::from).sum::<u64>() * bytes
+            let parts = rows().map(|row| row.seen(window).div_ceil(u64::from(each)));
+            parts.sum::<u64>() * bytes
         }
     }
 }
 
-/// Bytes of the weights that a step uses, and of the keys and values that it sees: each once, however often it is read.
-pub(super) fn least(plan: &Plan, step: Step<'_>) -> u64 {
+/// Bytes of the weights that a pass uses, and of the keys and values that it sees: each once, however often it is read.
+pub(super) fn least(plan: &Plan, pass: &Pass) -> u64 {
     let mut seen = HashSet::new();
     let mut bytes = 0;
     for dispatch in plan.dispatches() {
-        let rows = u64::from(dispatch.of.of(step.extent));
+        let rows = u64::from(dispatch.of.of(pass.extent));
         for touch in &dispatch.touches {
             let kept = matches!(
                 touch.area,
@@ -260,94 +338,119 @@ pub(super) fn least(plan: &Plan, step: Step<'_>) -> u64 {
             );
             let buffer = dispatch.buffers.get(touch.buffer).map(Buffer::id);
             if kept && rows > 0 && touch.used == Use::Read && seen.insert(buffer) {
-                bytes += once(touch.area, rows, step);
+                bytes += once(touch, rows, pass);
             }
         }
     }
     bytes
 }
 
-/// A piece that a workgroup touches.
-struct Touched {
-    place: Place,
-    bytes: u64,
-    read: bool,
-}
-
-/// Sends the workgroups of a dispatch through a cache, `side_by_side` of them at a time, and counts.
-pub(super) fn traffic(
+/// The workgroups of a dispatch, in the order in which they run.
+fn workgroups<'a>(
     dispatch: &Dispatch,
     choice: &SizedKernel,
-    step: Step<'_>,
-    side_by_side: usize,
-    cache: &mut Cache,
-) -> Traffic {
+    pass: &'a Pass,
+) -> impl Iterator<Item = Workgroup<'a>> {
     let roles = Roles::of(choice);
-    let count = u64::from(dispatch.of.of(step.extent));
-    let sequences = sequences(step.rows);
+    let count = u64::from(dispatch.of.of(pass.extent));
+    let [x, y, z] = choice
+        .grid
+        .map(|axis| u64::from(axis.workgroups(pass.extent)));
+    let ids = (0..z).flat_map(move |z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z])));
+    ids.map(move |id| Workgroup {
+        roles,
+        id,
+        count,
+        pass,
+    })
+}
+
+/// What the workgroups of a dispatch touch, without a cache.
+pub(super) fn touched(dispatch: &Dispatch, choice: &SizedKernel, pass: &Pass) -> Traffic {
+    let count = u64::from(dispatch.of.of(pass.extent));
     let mut traffic = Traffic::default();
     for touch in &dispatch.touches {
-        let bytes = once(touch.area, count, step);
+        let bytes = once(touch, count, pass);
         if touch.used != Use::Write {
             traffic.needed += bytes;
         }
         if touch.used != Use::Read {
-            traffic.written += bytes;
+            traffic.stored += bytes;
         }
     }
-    let [x, y, z] = choice
-        .grid
-        .map(|axis| u64::from(axis.workgroups(step.extent)));
-    let ids = (0..z).flat_map(|z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z])));
-    let mut workgroups = ids.map(|id| Workgroup {
-        roles,
-        id,
-        count,
-        step,
-        sequences: &sequences,
-    });
+    for workgroup in workgroups(dispatch, choice, pass) {
+        for touch in dispatch.touches.iter().filter(|of| of.used != Use::Write) {
+            workgroup.ranges(touch, |(from, to), _| traffic.asked += to - from);
+        }
+    }
+    traffic
+}
+
+/// A piece that a workgroup touches.
+struct Touched {
+    place: Place,
+    bytes: u64,
+    access: Access,
+}
+
+/// Sends the workgroups of a dispatch through a cache, `side_by_side` of them at a time.
+pub(super) fn moved(
+    dispatch: &Dispatch,
+    choice: &SizedKernel,
+    pass: &Pass,
+    side_by_side: usize,
+    cache: &mut Cache,
+) -> Moved {
+    let mut workgroups = workgroups(dispatch, choice, pass);
+    let mut all = Moved::default();
     let mut touched: Vec<Vec<Touched>> = Vec::new();
     loop {
         touched.clear();
         for workgroup in workgroups.by_ref().take(side_by_side.max(1)) {
-            touched.push(touched_by(&workgroup, dispatch, &mut traffic.asked));
+            touched.push(pieces(&workgroup, dispatch, cache.piece));
         }
         if touched.is_empty() {
-            return traffic;
+            return all;
         }
         // Those that run side by side get on together.
         let longest = touched.iter().map(Vec::len).max().unwrap_or(0);
         for index in 0..longest {
             for piece in touched.iter().filter_map(|pieces| pieces.get(index)) {
-                if !cache.touch(piece.place) && piece.read {
-                    traffic.read += piece.bytes;
-                }
+                let moved = cache.touch(piece.place, piece.bytes, piece.access);
+                all.read += moved.read;
+                all.written += moved.written;
             }
         }
     }
 }
 
-/// The pieces that a workgroup touches, in order. The bytes that it reads are added to `asked`.
-fn touched_by(workgroup: &Workgroup<'_>, dispatch: &Dispatch, asked: &mut u64) -> Vec<Touched> {
+/// The pieces that a workgroup touches, in order.
+fn pieces(workgroup: &Workgroup<'_>, dispatch: &Dispatch, size: u64) -> Vec<Touched> {
     let mut touched = Vec::new();
     for touch in &dispatch.touches {
         let Some(buffer) = dispatch.buffers.get(touch.buffer) else {
             continue;
         };
-        let read = touch.used != Use::Write;
-        workgroup.ranges(touch.area, |(from, to), end| {
+        workgroup.ranges(touch, |(from, to), end| {
             if to <= from {
                 return;
             }
-            if read {
-                *asked += to - from;
-            }
-            for piece in from / PIECE..to.div_ceil(PIECE) {
-                touched.push(Touched {
-                    place: (buffer.id(), piece),
-                    bytes: (end - piece * PIECE).min(PIECE),
-                    read,
-                });
+            for piece in from / size..to.div_ceil(size) {
+                let begin = piece * size;
+                let written = to.min(begin + size) - from.max(begin);
+                let mut add = |access| {
+                    touched.push(Touched {
+                        place: (buffer.id(), piece),
+                        bytes: (end - begin).min(size),
+                        access,
+                    });
+                };
+                if touch.used != Use::Write {
+                    add(Access::Read);
+                }
+                if touch.used != Use::Read {
+                    add(Access::Write(written));
+                }
             }
         });
     }

@@ -9,8 +9,8 @@ use tidegate_infer::sheet::{
     CostSheet, DeviceProfile, DispatchSheet, PROFILES, SheetOptions, StepSheet,
 };
 use tidegate_infer::{
-    Adapter, DecoderOptions, DeviceOptions, Gpu, GpuDecoder, KernelVariant, MemoryReport,
-    measure_copy_bandwidth,
+    Adapter, DecoderOptions, DeviceOptions, Gpu, GpuDecoder, KernelVariant, LoadError,
+    MemoryReport, measure_copy_bandwidth,
 };
 use tidegate_weights::Checkpoint;
 
@@ -24,7 +24,7 @@ use crate::models::available_memory;
 /// Bytes of a device profile at most.
 const LONGEST_PROFILE: u64 = 64 << 10;
 
-/// Show what a step of a model costs on a device: dispatches, bytes, arithmetic, and the least time they take.
+/// Show what a step of a model costs on a device: dispatches, bytes, arithmetic, and the time they take at peak rates.
 ///
 /// Without --device, on the adapter at hand, beside the time that each dispatch takes there.
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Positions of each sequence.
     #[arg(long, default_value_t = 128, value_parser = count)]
     context: usize,
-    /// Rows of the chunk of a prompt that is counted beside it.
+    /// Rows of the chunk of a prompt that is counted beside it, at most --context.
     #[arg(long, default_value_t = 256, value_parser = batch)]
     chunk: usize,
     /// The kernels by name. Default: the best for the device.
@@ -81,7 +81,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<(), Failure> {
         Some(device) => {
             let device = profile(device).map_err(|error| Failure::usage(with_causes(&error)))?;
             checkpoint = arguments.source.checkpoint()?;
-            CostSheet::planned(&checkpoint, &device, &options, steps)?
+            CostSheet::planned(&checkpoint, &device, &options, steps).map_err(failed)?
         }
         None => {
             let adapter = Adapter::choose(arguments.adapter.as_deref()).map_err(Failure::usage)?;
@@ -100,6 +100,29 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<(), Failure> {
     print(&as_text(arguments, &checkpoint, &sheet))
 }
 
+/// What is out of range is a matter of what was asked for, in this command's words.
+fn failed(error: LoadError) -> Failure {
+    let text = match &error {
+        LoadError::Option { what, .. } => match *what {
+            "context" => format!("--{error}"),
+            "blocks" | "max_rows" | "max_samples" => {
+                format!("{error}; lower --batch, --context or --chunk")
+            }
+            _ => format!("{error}; lower --batch or --context"),
+        },
+        LoadError::BufferTooLarge {
+            what, bytes, limit, ..
+        } => format!(
+            "{what} of {}: more than the {} that the device can bind; lower --batch or --context",
+            size(*bytes),
+            size(*limit)
+        ),
+        LoadError::Variant { .. } => error.to_string(),
+        _ => return error.into(),
+    };
+    Failure::usage(text)
+}
+
 /// A profile by its name, or from a file.
 fn profile(device: &str) -> anyhow::Result<DeviceProfile> {
     if let Some(profile) = DeviceProfile::named(device) {
@@ -109,9 +132,11 @@ fn profile(device: &str) -> anyhow::Result<DeviceProfile> {
     let known = PROFILES.join(", ");
     let file = std::fs::metadata(path)
         .with_context(|| format!("--device {device:?} is neither a file nor one of {known}"))?;
+    ensure!(file.is_file(), "{device} is no regular file");
     ensure!(
-        file.is_file() && file.len() <= LONGEST_PROFILE,
-        "{device} is no file of at most {LONGEST_PROFILE} bytes"
+        file.len() <= LONGEST_PROFILE,
+        "{device} has {} bytes; a device is described in at most {LONGEST_PROFILE}",
+        file.len()
     );
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {device}"))?;
     let profile: DeviceProfile =
@@ -176,11 +201,15 @@ fn step(step: &StepSheet, layers: usize) -> String {
     let seconds = &step.seconds;
     let milliseconds = |seconds: f64| seconds * 1e3;
     let mut text = format!(
-        "  dispatches  {} for {layers} layers\n  \
-           bytes       reads {}, {:.2} times the {} of weights, keys and values; writes {}\n  \
+        "  dispatches  {} for {layers} layers{}\n  \
+           bytes       reads {}, {:.3} times the {} of weights, keys and values; writes {}\n  \
            arithmetic  {} multiply-adds\n  \
-           time        at least {:.3} ms: memory {:.3}, arithmetic {:.3}, gaps {:.3}; at most {:.0} tokens/s\n",
+           time        {:.3} ms at peak rates: memory {:.3}, arithmetic {:.3}, gaps {:.3}; {:.0} tokens/s\n",
         step.dispatches.len(),
+        match step.passes {
+            1 => String::new(),
+            passes => format!(", in {passes} passes"),
+        },
         size(step.read_bytes),
         step.read_share(),
         size(step.least_bytes),
@@ -252,7 +281,7 @@ fn table(dispatches: &[DispatchSheet], measured: bool) -> String {
         "reads",
         "barriers",
         "banks",
-        "least us",
+        "peak us",
         if measured { "   measured" } else { "" }
     );
     for line in &lines {

@@ -39,13 +39,13 @@ mod model;
 mod options;
 mod order;
 mod parameters;
+mod remaining;
 mod reply;
 mod request;
 mod sequence;
 mod shares;
 mod slot;
 mod stats;
-mod step_rate;
 mod worker;
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::counts::Counts;
 use crate::guess::GuessRate;
 use crate::order::{Moment, QueueKey};
 use crate::parameters::choice_seed;
-use crate::step_rate::Remaining;
+use crate::remaining::Remaining;
 
 /// A prompt, the tokens of an answer to it, and everything that decides the next one.
 pub(crate) struct Sequence {

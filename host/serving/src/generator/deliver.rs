@@ -27,14 +27,10 @@ impl Generator {
                 reason: format!("{} tokens were drawn, not {wanted}", sampled.len()),
             });
         }
-        self.costs.observe(plan.prefill, plan.decode, took, now);
-        self.counters.step(
-            plan.parts.len(),
-            (plan.prefill, plan.decode),
-            took,
-            self.costs.parts(),
-        );
-        Counters::add(&self.counters.prompt_tokens, plan.prefill);
+        self.costs.observe(plan.size, took, now);
+        self.counters
+            .step(plan.parts.len(), plan.size, took, self.costs.parts());
+        Counters::add(&self.counters.prompt_tokens, plan.size.prefill);
         self.draft.rests();
         self.groups
             .succeeded(plan.parts.iter().map(|part| part.key));

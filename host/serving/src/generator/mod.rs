@@ -25,13 +25,12 @@ use tidegate_contract::{BLOCK, Choice, DecoderShape, Finish, Made, ModelError, R
 use crate::answer::AnswerText;
 use crate::blocks::Blocks;
 use crate::constraint::Constraint;
-use crate::costs::StepCosts;
+use crate::costs::{Beside, StepCosts, StepSize};
 use crate::order::{Moment, Rank};
 use crate::parameters::choice_seed;
 use crate::request::{Open, Submission, Work};
 use crate::sequence::{Sequence, SequenceIdentity};
 use crate::stats::Counters;
-use crate::step_rate::StepRate;
 
 pub(crate) use draft::DraftModel;
 use drafting::Drafting;
@@ -111,8 +110,8 @@ pub(crate) struct Generator {
     /// With blocks.
     running: Vec<Sequence>,
     costs: StepCosts,
-    /// How fast work went when the step was begun: one for a whole step, so that its order is one.
-    step_rate: StepRate,
+    /// What ran when the step was begun: one for a whole step, so that its order is one.
+    beside: Beside,
     /// No request's deadline is earlier than this; none has one if there is none.
     none_late_before: Option<Moment>,
     /// Where a step failed without a known culprit: whom to try apart.
@@ -137,7 +136,7 @@ impl Generator {
             waiting: BTreeMap::new(),
             running: Vec::new(),
             costs: StepCosts::default(),
-            step_rate: StepRate::default(),
+            beside: Beside::default(),
             none_late_before: None,
             groups: Groups::default(),
             next: 0,
@@ -319,19 +318,26 @@ impl Generator {
         }
     }
 
-    /// How fast work goes beside those that generate now.
-    fn measure_pace(&mut self) {
-        let generating = self.running.iter().filter(|s| s.generates()).count();
-        let rows = match generating {
+    /// Looks at who generates now.
+    fn look_beside(&mut self) {
+        let generating = self.running.iter().filter(|s| s.generates());
+        let mut answers = generating.fold(StepSize::default(), |answers, sequence| {
+            answers.with_answer(1, sequence.written)
+        });
+        let rows_per_step = match answers.decode {
             0 => self.limits.step_tokens,
             _ => self.limits.step_tokens.min(self.limits.prefill_tokens),
         };
-        self.step_rate = self.costs.step_rate(generating.max(1), rows);
+        answers.decode = answers.decode.max(1);
+        self.beside = Beside {
+            answers,
+            rows_per_step,
+        };
     }
 
     /// The order in which sequences go: their request's with the work they were queued with, then their place in it.
     fn rank(&self, sequence: &Sequence, now: Moment) -> (Rank, u32) {
-        let work = self.step_rate.time_for(sequence.remaining);
+        let work = self.costs.time_for(sequence.remaining, self.beside);
         let rank = sequence.queue_key.rank(now, self.limits.aging, work);
         (rank, sequence.choice)
     }

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use tidegate_contract::{BLOCK, ModelError, Speculation, StepSequence};
+use tidegate_contract::{ModelError, Speculation, StepSequence};
 
 use super::Generator;
+use crate::costs::StepSize;
 use crate::guess::look_up;
 use crate::order::Moment;
 use crate::sequence::Sequence;
@@ -15,10 +16,7 @@ use crate::stats::Counters;
 pub(crate) struct StepPlan {
     pub(crate) step: Vec<StepSequence>,
     pub(super) parts: Vec<Part>,
-    /// Rows of prompts.
-    pub(super) prefill: usize,
-    /// Rows of answers, guesses included.
-    pub(super) decode: usize,
+    pub(super) size: StepSize,
 }
 
 /// What a sequence of the step is.
@@ -53,7 +51,7 @@ impl Generator {
 
     /// A step, and those whose structure fails in it.
     fn try_plan(&mut self, now: Moment) -> (StepPlan, Vec<(u64, ModelError)>) {
-        self.measure_pace();
+        self.look_beside();
         self.expire(now);
         self.drop_hopeless(now);
         self.admit(now);
@@ -153,7 +151,10 @@ impl Generator {
     ) -> Vec<(u64, ModelError)> {
         let mut broken = Vec::new();
         let mut left = most.min(budget.samples);
-        let mut rows = decoding.len();
+        let answers = decoding.iter().filter_map(|key| self.index_of(*key));
+        let mut step = answers.fold(StepSize::default(), |step, index| {
+            step.with_answer(1, self.running[index].written)
+        });
         let mut wanted: Vec<(u64, usize)> = Vec::new();
         for key in decoding {
             let Some(index) = self.index_of(*key) else {
@@ -164,8 +165,8 @@ impl Generator {
                 continue;
             }
             let most = self.limits.look_ahead.min(sequence.room()).min(left);
-            let mut count = sequence.rate.wanted(most, rows, &self.costs);
             let positions = sequence.tokens.len();
+            let mut count = sequence.rate.wanted(most, step, positions, &self.costs);
             // Nobody loses blocks for a guess.
             while count > 0 && !self.blocks.grow(&mut sequence.table, positions + count) {
                 count -= 1;
@@ -177,7 +178,7 @@ impl Generator {
             let drafted = sequence.speculation() == Speculation::Auto && self.draft.is_ready();
             if drafted {
                 left -= count;
-                rows += count;
+                step = step.with_answer(count, positions);
                 wanted.push((*key, count));
                 continue;
             }
@@ -186,7 +187,7 @@ impl Generator {
                 match sequence.guess(token, &self.limits.end_tokens) {
                     Ok(true) => {
                         left -= 1;
-                        rows += 1;
+                        step = step.with_answer(1, positions);
                     }
                     Ok(false) => break,
                     Err(error) => {
@@ -247,7 +248,7 @@ impl Generator {
         let (guesses, samples) = sequence.take_guesses();
         let mut tokens = sequence.tokens[sequence.written..].to_vec();
         tokens.extend(&guesses);
-        plan.decode += tokens.len();
+        plan.size = plan.size.with_answer(tokens.len(), sequence.written);
         Counters::add(&self.counters.drafted, guesses.len());
         plan.parts.push(Part {
             key,
@@ -272,14 +273,13 @@ impl Generator {
         broken: &mut Vec<(u64, ModelError)>,
     ) {
         let mut left = rows;
-        if plan.decode > 0 {
+        if plan.size.decode > 0 {
             left = left.min(self.limits.prefill_tokens);
-            if let Some(in_time) = self
-                .costs
-                .prefill_within(plan.decode, self.limits.step_time)
-            {
-                left = left.min(in_time.max(BLOCK));
-            }
+            let first = prompts.first().and_then(|key| self.index_of(*key));
+            let position = first.map_or(0, |index| self.running[index].written);
+            let limit = self.limits.step_time;
+            let in_time = (self.costs).prefill_within(plan.size, position, limit, left);
+            left = in_time.unwrap_or(left);
         }
         for key in prompts {
             let Some(index) = self.index_of(*key).filter(|_| left > 0) else {
@@ -297,7 +297,7 @@ impl Generator {
                     Err(error) => broken.push((sequence.request, error)),
                 }
             }
-            plan.prefill += rows;
+            plan.size = plan.size.with_prompt(rows, sequence.written);
             plan.parts.push(Part {
                 key: *key,
                 rows,

@@ -44,6 +44,8 @@ struct Bench {
     control: Control,
     counters: Arc<Counters>,
     now: Moment,
+    /// What a step takes, by its rows of prompts and of answers.
+    time_of: fn(usize, usize) -> Duration,
     /// How many times as long as usual steps take.
     slow: u32,
 }
@@ -72,6 +74,7 @@ impl Bench {
             control,
             counters,
             now: Duration::ZERO,
+            time_of,
             slow: 1,
         }
     }
@@ -92,7 +95,7 @@ impl Bench {
         let plan = self.generator.plan(self.now)?;
         self.generator.check();
         let mut sampled: Vec<Sampled> = Vec::new();
-        let took = time_of(plan.prefill, plan.decode) * self.slow;
+        let took = (self.time_of)(plan.size.prefill, plan.size.decode) * self.slow;
         self.now += took;
         let result = self
             .decoder

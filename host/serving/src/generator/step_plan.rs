@@ -26,6 +26,8 @@ pub(super) struct Part {
     pub(super) rows: usize,
     pub(super) guesses: Vec<u32>,
     pub(super) samples: usize,
+    /// How many of these are of use: all, but where a structure has a dead end among the guesses.
+    pub(super) masked: usize,
 }
 
 /// What is still free in a step.
@@ -80,12 +82,13 @@ impl Generator {
             false => budget.rows / 2,
         };
         let mut plan = StepPlan::default();
-        let mut broken = self.begin(&decoding);
-        broken.extend(self.guess(&decoding, guessing, &mut budget));
+        let mut broken = Vec::new();
+        self.begin(&decoding);
+        self.guess(&decoding, guessing, &mut budget);
         for key in &decoding {
             self.add_answer(&mut plan, *key, &mut broken);
         }
-        self.add_prompts(&mut plan, &prompts, budget.rows, &mut broken);
+        self.add_prompts(&mut plan, &prompts, budget.rows);
         if !broken.is_empty() {
             return (plan, broken);
         }
@@ -126,30 +129,37 @@ impl Generator {
         }
     }
 
-    /// Makes ready how each next token is drawn; those whose structure fails.
+    /// Makes ready how each next token is drawn.
+    fn begin(&mut self, keys: &[u64]) {
+        for key in keys {
+            if let Some(index) = self.index_of(*key) {
+                self.running[index].begin();
+            }
+        }
+    }
+
+    /// Makes the masks of a step that runs, before anything is drawn in it. A structure that fails takes its request along.
     ///
     /// Masks are made one after another: matchers of one structure share the automaton of its terminals behind a lock
     /// of the library, so several threads were no faster.
-    fn begin(&mut self, keys: &[u64]) -> Vec<(u64, ModelError)> {
+    pub(crate) fn mask(&mut self, plan: &mut StepPlan) {
         let mut broken = Vec::new();
-        for key in keys {
-            if let Some(index) = self.index_of(*key)
-                && let Err(error) = self.running[index].begin()
-            {
-                broken.push((self.running[index].request, error));
+        for (part, sequence) in plan.parts.iter_mut().zip(&mut plan.step) {
+            let Some(index) = self.index_of(part.key).filter(|_| part.samples > 0) else {
+                continue;
+            };
+            match self.running[index].mask(&part.guesses, &mut sequence.samples) {
+                Ok(masked) => part.masked = masked,
+                Err(error) => broken.push((self.running[index].request, error)),
             }
         }
-        broken
+        for (request, error) in broken {
+            self.fail(request, error);
+        }
     }
 
     /// Guesses ahead for those that decode, as far as `most` rows, samples and blocks go.
-    fn guess(
-        &mut self,
-        decoding: &[u64],
-        most: usize,
-        budget: &mut Budget,
-    ) -> Vec<(u64, ModelError)> {
-        let mut broken = Vec::new();
+    fn guess(&mut self, decoding: &[u64], most: usize, budget: &mut Budget) {
         let mut left = most.min(budget.samples);
         let answers = decoding.iter().filter_map(|key| self.index_of(*key));
         let mut step = answers.fold(StepSize::default(), |step, index| {
@@ -184,21 +194,15 @@ impl Generator {
             }
             let guesses = look_up(&sequence.tokens, count).to_vec();
             for token in guesses {
-                match sequence.guess(token, &self.limits.end_tokens) {
-                    Ok(true) => {
-                        left -= 1;
-                        step = step.with_answer(1, positions);
-                    }
-                    Ok(false) => break,
-                    Err(error) => {
-                        broken.push((sequence.request, error));
-                        break;
-                    }
+                if !sequence.guess(token, &self.limits.end_tokens) {
+                    break;
                 }
+                left -= 1;
+                step = step.with_answer(1, positions);
             }
         }
         if !wanted.is_empty() {
-            broken.extend(self.ask_draft(&wanted));
+            self.ask_draft(&wanted);
         }
         let guessed: usize = decoding
             .iter()
@@ -207,13 +211,12 @@ impl Generator {
             .sum();
         budget.rows -= guessed;
         budget.samples -= guessed;
-        broken
     }
 
-    /// Has the draft guess so many tokens for each of these; those whose structure fails.
-    fn ask_draft(&mut self, wanted: &[(u64, usize)]) -> Vec<(u64, ModelError)> {
+    /// Has the draft guess so many tokens for each of these.
+    fn ask_draft(&mut self, wanted: &[(u64, usize)]) {
         let Some(draft) = self.draft.ready() else {
-            return Vec::new();
+            return;
         };
         let mut sequences: Vec<(&mut Sequence, usize)> = self
             .running
@@ -224,14 +227,10 @@ impl Generator {
             })
             .collect();
         match draft.guess(&mut sequences, &self.limits.end_tokens) {
-            Ok(broken) => {
-                self.draft.did_well();
-                broken
-            }
+            Ok(()) => self.draft.did_well(),
             Err(error) => {
                 Counters::add(&self.counters.draft_failures, 1);
                 self.draft.failed(&error);
-                Vec::new()
             }
         }
     }
@@ -255,6 +254,7 @@ impl Generator {
             rows: tokens.len(),
             guesses,
             samples: samples.len(),
+            masked: samples.len(),
         });
         plan.step.push(StepSequence {
             position: sequence.written as u32,
@@ -265,13 +265,7 @@ impl Generator {
     }
 
     /// Pieces of prompts, in order, until the step is full.
-    fn add_prompts(
-        &mut self,
-        plan: &mut StepPlan,
-        prompts: &[u64],
-        rows: usize,
-        broken: &mut Vec<(u64, ModelError)>,
-    ) {
+    fn add_prompts(&mut self, plan: &mut StepPlan, prompts: &[u64], rows: usize) {
         let mut left = rows;
         if plan.size.decode > 0 {
             left = left.min(self.limits.prefill_tokens);
@@ -292,10 +286,8 @@ impl Generator {
             let end = sequence.written + rows;
             let mut samples = Vec::new();
             if end == sequence.tokens.len() {
-                match sequence.begin() {
-                    Ok(()) => samples = sequence.take_guesses().1,
-                    Err(error) => broken.push((sequence.request, error)),
-                }
+                sequence.begin();
+                samples = sequence.take_guesses().1;
             }
             plan.size = plan.size.with_prompt(rows, sequence.written);
             plan.parts.push(Part {
@@ -303,6 +295,7 @@ impl Generator {
                 rows,
                 guesses: Vec::new(),
                 samples: samples.len(),
+                masked: samples.len(),
             });
             plan.step.push(StepSequence {
                 position: sequence.written as u32,

@@ -97,6 +97,22 @@ impl StepCosts {
         Duration::try_from_secs_f64(self.seconds(size)).ok()
     }
 
+    /// As [`StepCosts::predict`], but hopeful of row counts that were not measured: up to twice as many rows as were may
+    /// take no longer. So they are tried, and known from then on.
+    pub(crate) fn hope(&self, size: StepSize) -> Option<Duration> {
+        let predicted = self.predict(size)?;
+        let Some((fewer, seconds)) = self.curve.next_fewer(size.rows()) else {
+            return Some(predicted);
+        };
+        let of_fewer = StepSize {
+            decode: size.decode.min(fewer),
+            ..size
+        };
+        let seconds = (seconds + self.beside_rows(of_fewer)).max(0.0);
+        let hoped = Duration::try_from_secs_f64(seconds).ok()?;
+        Some(hoped.min(predicted))
+    }
+
     /// What a step would take at the least, for decisions that nothing corrects later: as much below what is expected
     /// as steps of its kind have been. `None` until enough were measured, and again when the last is a while ago: who
     /// is then let through measures anew, so that a time when all was slow is not held against anybody for ever.

@@ -79,7 +79,7 @@ impl GuessRate {
     }
 
     /// How many tokens are worth guessing after a position, beside the rows of `step`: the number with the most expected
-    /// tokens for the time of a step (Leviathan et al. 2023), where that time is known.
+    /// tokens for the time of a step (Leviathan et al. 2023), where that time is known, and hoped to be good where it could be.
     pub(crate) fn wanted(
         &self,
         most: usize,
@@ -98,7 +98,7 @@ impl GuessRate {
         for guesses in 1..=most {
             chance *= self.rate;
             tokens += chance;
-            let Some(time) = costs.predict(step.with_answer(guesses, position)) else {
+            let Some(time) = costs.hope(step.with_answer(guesses, position)) else {
                 break;
             };
             let worth = tokens / time.as_secs_f64().max(1e-9);
@@ -158,6 +158,26 @@ mod tests {
             2
         );
         assert_eq!(rate.wanted(0, StepSize::answers(1), 0, &cheap), 0);
+    }
+
+    /// Steps of one row, the first of which were slower than those of a prompt: it is not known what a row costs.
+    #[test]
+    fn row_counts_that_were_never_measured_are_tried_and_then_known() {
+        let millis = Duration::from_millis;
+        for (of_two, wanted) in [(6, 1), (12, 0)] {
+            let mut costs = StepCosts::default();
+            let prompt = StepSize::prompt(4, 0);
+            costs.observe(prompt, millis(1), Duration::ZERO);
+            for _ in 0..20 {
+                costs.observe(StepSize::answers(1), millis(6), Duration::ZERO);
+            }
+            let rate = GuessRate::default();
+            assert_eq!(rate.wanted(1, StepSize::answers(1), 0, &costs), 1);
+            for _ in 0..4 {
+                costs.observe(StepSize::answers(2), millis(of_two), Duration::ZERO);
+            }
+            assert_eq!(rate.wanted(1, StepSize::answers(1), 0, &costs), wanted);
+        }
     }
 
     #[test]

@@ -136,6 +136,13 @@ impl Curve {
         }
     }
 
+    /// Where so many rows were not measured: the next fewer that were, if that is half as many at least, and their seconds.
+    pub(super) fn next_fewer(&self, rows: usize) -> Option<(usize, f64)> {
+        let above = self.known.partition_point(|(at, _)| *at <= rows);
+        let (fewer, seconds) = self.known[above.checked_sub(1)?];
+        (fewer < rows && rows <= 2 * fewer).then_some((fewer, seconds))
+    }
+
     /// Where it is worth finding out more, if up to `rows` rows a step is known to take as long as is wanted: how many
     /// rows more might take no longer, and the seconds if they do not.
     ///

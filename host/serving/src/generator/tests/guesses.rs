@@ -53,6 +53,23 @@ fn looked_up_guesses_change_no_answer_and_save_steps() {
 }
 
 #[test]
+fn guesses_and_the_token_before_them_fill_a_tile_where_rows_are_cheap() {
+    let script = bytes(&"abcdefghij".repeat(8));
+    let logits = scripted(prompt("x").len(), script.clone());
+    let mut bench = Bench::with(shape(1, 64, 128), ahead(crate::MOST_GUESSES), logits, None);
+    bench.time_of = |_, rows| Duration::from_micros(2000 + 10 * rows as u64);
+    let pending = bench.submit(&ask("x", 60));
+    let mut most = 0;
+    while let Some(step) = bench.step() {
+        if step[0].position > 0 {
+            most = most.max(step[0].tokens.len());
+        }
+    }
+    assert_eq!(most, 8);
+    assert_eq!(pending.choice().tokens, script[..60]);
+}
+
+#[test]
 fn a_draft_model_that_thinks_alike_is_nearly_always_right() {
     let asks = asks();
     let (draft, control) = Fake::alone(shape(8, 128, 128), Arc::new(local));

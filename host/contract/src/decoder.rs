@@ -96,7 +96,8 @@ pub struct Sampling {
     pub index: u32,
     /// Tokens whose logits change; ascending by token.
     pub adjustments: Vec<Adjustment>,
-    /// Bit `token % 32` of word `token / 32` says whether a token may come; `vocabulary` bits rounded up to words.
+    /// Bit `token % 32` of word `token / 32` says whether a token may come; `vocabulary` bits rounded up to words. In a
+    /// step that was submitted it may still be to come: logits do not depend on it.
     pub allowed: Option<Arc<[u32]>>,
     /// `Some(n)`: the token's log-probability and those of the `n` likeliest, at most [`MOST_LOGPROBS`]. They are of the
     /// distribution after penalties, bias and mask, before temperature.
@@ -135,6 +136,11 @@ pub struct Sampled {
 }
 
 /// A model that takes tokens and draws their successors, a step at a time.
+///
+/// A step is asked for as a whole by [`Decoder::step`], or in phases, so that whoever drives the decoder has its own work
+/// done while the device does the step's: [`Decoder::submit`] begins it, [`Decoder::draw`] follows when all masks are there,
+/// and [`Decoder::collect`] waits for what was drawn. At most one step is begun at a time. A decoder that cannot do anything by
+/// itself keeps the phases as they are given here: then all of a step happens when it is collected.
 pub trait Decoder: Send {
     /// The sizes a step must stay within.
     fn shape(&self) -> &DecoderShape;
@@ -153,6 +159,35 @@ pub trait Decoder: Send {
         step: &[StepSequence],
         sampled: &mut Vec<Sampled>,
     ) -> Result<(), DecodeError>;
+
+    /// Begins a step: all that does not depend on its masks ([`Sampling::allowed`]) runs from now on. Does not wait for it.
+    /// A step that was begun before and not collected is given up; what it wrote to its blocks is as good as anything.
+    ///
+    /// # Errors
+    /// As [`Decoder::step`]. Nothing is to be collected then.
+    fn submit(&mut self, _step: &[StepSequence]) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    /// Goes on with the step that was submitted: it has all its masks now, and is otherwise the same. Does not wait either.
+    ///
+    /// # Errors
+    /// As [`Decoder::submit`].
+    fn draw(&mut self, _step: &[StepSequence]) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    /// Waits for the step that was submitted, and drawn from; the result is that of [`Decoder::step`].
+    ///
+    /// # Errors
+    /// As [`Decoder::step`].
+    fn collect(
+        &mut self,
+        step: &[StepSequence],
+        sampled: &mut Vec<Sampled>,
+    ) -> Result<(), DecodeError> {
+        self.step(step, sampled)
+    }
 
     /// As [`Decoder::step`], but `logits` is filled with the unchanged logits `[samplings, vocabulary]` f32.
     ///

@@ -1,9 +1,26 @@
-//! What a step costs, learnt from the steps there were.
+//! What a step costs, learnt from the steps there were: the one description that everything here asks.
+//!
+//! `seconds = rows(rows) + drawn * (rows of answers) + seen * positions`. Rows cost in steps ([`curve`]); that tokens are
+//! drawn, and what rows see, costs by their number ([`trend`]). The scheduler asks how many rows of prompts have room
+//! beside answers, how long a request still takes, whether it can be in time at all, and how many guesses are worth it.
+//!
+//! How much of a step may be one submission on a device is another question, which the device's own room answers: of parts
+//! of a step, before any was measured, in multiply-adds that are not known here. Its answer has the same shape, rows by
+//! their class and attention by positions.
+
+mod curve;
+mod size;
+mod trend;
 
 use std::time::Duration;
 
+use tidegate_contract::BLOCK;
+
 use crate::order::Moment;
-use crate::step_rate::StepRate;
+use crate::remaining::Remaining;
+use curve::Curve;
+pub(crate) use size::StepSize;
+use trend::Trend;
 
 /// Steps after which the measurement is believed.
 const ENOUGH: u32 = 8;
@@ -13,273 +30,184 @@ const ENOUGH_PREFILL: u32 = 4;
 const FRESH: Duration = Duration::from_secs(1);
 /// Share of the newest step in how far steps stayed below what was expected, where they come nearer to it again.
 const NEARER: f64 = 0.125;
-/// Share of the newest step in the averages.
-const NEWEST: f64 = 1.0 / 32.0;
 /// A step that took this many times what was expected counts as this many times: the first use of a kernel, or a
 /// machine that slept, is no measure; a lasting change is learnt all the same.
 const OUTLIER: f64 = 4.0;
-/// Prompt tokens of a unit, so that the numbers of the equations are alike in size.
-const UNIT: f64 = 16.0;
-/// Added to the equations' diagonal: what was never varied is shared out, never blown up.
-const RIDGE: f64 = 1e-6;
+/// By what share a step may be longer that has to be longer than was wanted anyway.
+const NO_LONGER: f64 = 1.0 / 256.0;
 
-/// `fixed + prefill tokens * per_prefill + decode rows * per_decode`: least squares over exponentially averaged moments.
+/// What runs while a request is worked on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    /// The answers in the making.
+    pub(crate) answers: StepSize,
+    /// Rows of prompts that a step takes.
+    pub(crate) rows_per_step: usize,
+}
+
+/// What steps cost.
 #[derive(Debug, Default)]
 pub(crate) struct StepCosts {
     steps: u32,
     steps_with_prefill: u32,
+    /// Most rows of a step so far.
+    most_rows: usize,
     /// When the last of them ended.
     measured: Moment,
     /// By what share steps have lately stayed below what was expected at most: without prompt tokens, and with.
     below: [f64; 2],
-    /// Averages of the products of (1, prefill units, decode rows) with each other.
-    moments: [[f64; 3]; 3],
-    /// And with the seconds of the step.
-    products: [f64; 3],
-    /// Seconds for each of the three; none is negative.
-    seconds: [f64; 3],
+    trend: Trend,
+    curve: Curve,
 }
 
 impl StepCosts {
     /// Learns from a step that ended now.
-    pub(crate) fn observe(&mut self, prefill: usize, decode: usize, took: Duration, now: Moment) {
+    pub(crate) fn observe(&mut self, size: StepSize, took: Duration, now: Moment) {
         let mut seconds = took.as_secs_f64();
-        let expected = self.seconds_for(prefill, decode);
+        let expected = self.seconds(size);
+        let has_prefill = size.prefill > 0;
         if self.steps > 0 && expected > 0.0 {
             let now_below = (1.0 - seconds / expected).max(0.0);
-            let below = &mut self.below[usize::from(prefill > 0)];
+            let below = &mut self.below[usize::from(has_prefill)];
             *below = now_below.max(*below + NEARER * (now_below - *below));
-            if self.steps >= ENOUGH {
+            // What is far beyond all that was measured is expected to be anything.
+            if self.steps >= ENOUGH && size.rows() <= 2 * self.most_rows {
                 seconds = seconds.min(expected * OUTLIER);
             }
         }
         self.measured = now;
+        self.most_rows = self.most_rows.max(size.rows());
         self.steps = self.steps.saturating_add(1);
-        self.steps_with_prefill = self
-            .steps_with_prefill
-            .saturating_add(u32::from(prefill > 0));
-        // The first steps are averaged evenly.
-        let share = NEWEST.max(1.0 / f64::from(self.steps));
-        let counts = [1.0, prefill as f64 / UNIT, decode as f64];
-        for (row, count) in counts.iter().enumerate() {
-            for (column, other) in counts.iter().enumerate() {
-                self.moments[row][column] += share * (count * other - self.moments[row][column]);
-            }
-            self.products[row] += share * (count * seconds - self.products[row]);
+        let with_prefill = self.steps_with_prefill;
+        self.steps_with_prefill = with_prefill.saturating_add(u32::from(has_prefill));
+        self.trend.learn(size, seconds);
+        // The first steps, which may compile kernels, say something on the whole, and nothing of their size.
+        match self.steps > ENOUGH {
+            true => self.curve.learn(size, seconds, &self.trend),
+            false => self.curve.follow(&self.trend),
         }
-        self.solve();
     }
 
     /// What a step would take; `None` until enough were measured. Where the steps so far cannot tell the parts apart
     /// it is too low rather than too high.
-    pub(crate) fn predict(&self, prefill: usize, decode: usize) -> Option<Duration> {
+    pub(crate) fn predict(&self, size: StepSize) -> Option<Duration> {
         if self.steps < ENOUGH {
             return None;
         }
-        Duration::try_from_secs_f64(self.seconds_for(prefill, decode)).ok()
+        Duration::try_from_secs_f64(self.seconds(size)).ok()
+    }
+
+    /// As [`StepCosts::predict`], but hopeful of row counts that were not measured: up to twice as many rows as were may
+    /// take no longer. So they are tried, and known from then on.
+    pub(crate) fn hope(&self, size: StepSize) -> Option<Duration> {
+        let predicted = self.predict(size)?;
+        let Some((fewer, seconds)) = self.curve.next_fewer(size.rows()) else {
+            return Some(predicted);
+        };
+        let of_fewer = StepSize {
+            decode: size.decode.min(fewer),
+            ..size
+        };
+        let seconds = (seconds + self.beside_rows(of_fewer)).max(0.0);
+        let hoped = Duration::try_from_secs_f64(seconds).ok()?;
+        Some(hoped.min(predicted))
     }
 
     /// What a step would take at the least, for decisions that nothing corrects later: as much below what is expected
     /// as steps of its kind have been. `None` until enough were measured, and again when the last is a while ago: who
     /// is then let through measures anew, so that a time when all was slow is not held against anybody for ever.
-    pub(crate) fn least(&self, prefill: usize, decode: usize, now: Moment) -> Option<Duration> {
-        let unknown = prefill > 0 && self.steps_with_prefill < ENOUGH_PREFILL;
+    pub(crate) fn least(&self, size: StepSize, now: Moment) -> Option<Duration> {
+        let unknown = size.prefill > 0 && self.steps_with_prefill < ENOUGH_PREFILL;
         if unknown || now.saturating_sub(self.measured) > FRESH {
             return None;
         }
-        let below = self.below[usize::from(prefill > 0)];
-        Some(self.predict(prefill, decode)?.mul_f64(1.0 - below))
+        let below = self.below[usize::from(size.prefill > 0)];
+        Some(self.predict(size)?.mul_f64(1.0 - below))
     }
 
-    /// Prompt tokens that a step with `decode` rows can have within `limit`; `None` if it is not known.
-    pub(crate) fn prefill_within(&self, decode: usize, limit: Duration) -> Option<usize> {
-        if self.steps < ENOUGH || self.seconds[1] <= 0.0 {
+    /// Rows of prompts, of `most`, that a step with these answers can have within `limit`; the first prompt goes on at
+    /// `position`. `None` if it is not known.
+    ///
+    /// A block's worth of rows goes in any case, and with it all that take no longer than that: where a tile is paid for
+    /// it is filled. What was never measured is tried where the steps next to it say that it may cost nothing more, and
+    /// for no more than twice the rows that were measured. Such a step can be run as two of those, so it takes at most twice
+    /// the time of a step that kept to the limit, and is known from then on.
+    pub(crate) fn prefill_within(
+        &self,
+        answers: StepSize,
+        position: usize,
+        limit: Duration,
+        most: usize,
+    ) -> Option<usize> {
+        if self.steps < ENOUGH || self.steps_with_prefill == 0 {
             return None;
         }
-        let left = limit.as_secs_f64() - self.seconds_for(0, decode);
-        Some((left.max(0.0) / self.seconds[1] * UNIT) as usize)
+        let with = |rows: usize| answers.with_prompt(rows, position);
+        let block = self.seconds(with(BLOCK));
+        let limit = limit.as_secs_f64().max(block * (1.0 + NO_LONGER));
+        let measured = (2 * self.most_rows).saturating_sub(answers.rows());
+        let most = most.min(measured.max(BLOCK));
+        let (mut fits, mut too_many) = (BLOCK.min(most), most + 1);
+        while too_many - fits > 1 {
+            let rows = fits.midpoint(too_many);
+            match self.seconds(with(rows)) <= limit {
+                true => fits = rows,
+                false => too_many = rows,
+            }
+        }
+        let Some((rows, flat)) = self.curve.flat_beyond(answers.rows() + fits) else {
+            return Some(fits);
+        };
+        let rows = rows.saturating_sub(answers.rows()).min(most);
+        let size = with(rows);
+        let seconds = flat + self.beside_rows(size);
+        Some(match seconds <= limit {
+            true => fits.max(rows),
+            false => fits,
+        })
     }
 
-    /// How fast work goes beside `decode` answers in the making, `rows_per_step` rows of prompts at a time; the default
-    /// rate, in which nothing takes any time, until enough steps were measured.
-    pub(crate) fn step_rate(&self, decode: usize, rows_per_step: usize) -> StepRate {
+    /// How long a request takes: the steps of its prompt, the last of which draws the first token, and a step for each
+    /// further one. Zero before enough was measured.
+    pub(crate) fn time_for(&self, remaining: Remaining, beside: Beside) -> Duration {
         if self.steps < ENOUGH {
-            return StepRate::default();
+            return Duration::ZERO;
         }
-        StepRate {
-            step_seconds: self.seconds_for(0, decode),
-            row_seconds: self.seconds[1] / UNIT,
-            rows_per_step,
+        let per_step = beside.rows_per_step.max(1);
+        let (whole, rest) = (remaining.rows / per_step, remaining.rows % per_step);
+        let with = |prefill| StepSize {
+            prefill,
+            ..beside.answers
+        };
+        let mut seconds = whole as f64 * self.seconds(with(per_step));
+        if rest > 0 {
+            seconds += self.seconds(with(rest));
         }
+        let own = StepSize::prompt(remaining.rows, 0).positions as f64;
+        seconds += self.trend.beside_rows(0.0, own);
+        seconds += remaining.tokens.saturating_sub(1) as f64 * self.seconds(beside.answers);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// The three parts: of a step, of a prompt token, of a decode row.
+    /// What steps, prompt tokens and decode rows cost on the whole.
     pub(crate) fn parts(&self) -> [Duration; 3] {
         let part = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         [
-            part(self.seconds[0]),
-            part(self.seconds[1] / UNIT),
-            part(self.seconds[2]),
+            part(self.trend.of_step()),
+            part(self.trend.of_row()),
+            part(self.trend.of_answer()),
         ]
     }
 
-    fn seconds_for(&self, prefill: usize, decode: usize) -> f64 {
-        self.seconds[0] + self.seconds[1] * prefill as f64 / UNIT + self.seconds[2] * decode as f64
+    fn beside_rows(&self, size: StepSize) -> f64 {
+        let (decode, positions) = (size.decode as f64, size.positions as f64);
+        self.trend.beside_rows(decode, positions)
     }
 
-    /// Solves for the parts; one that would be negative is none, and the others are solved without it.
-    fn solve(&mut self) {
-        let mut used = [true; 3];
-        for _ in 0..3 {
-            let solution = self.least_squares(used);
-            match (0..3).find(|part| solution[*part] < 0.0) {
-                Some(part) => used[part] = false,
-                None => {
-                    self.seconds = solution;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Gauss-Jordan on the used rows and columns; the ridge keeps the matrix positive definite.
-    fn least_squares(&self, used: [bool; 3]) -> [f64; 3] {
-        let mut rows = [[0.0; 4]; 3];
-        for (row, moments) in self.moments.iter().enumerate() {
-            if !used[row] {
-                rows[row][row] = 1.0;
-                continue;
-            }
-            for column in 0..3 {
-                if used[column] {
-                    rows[row][column] = moments[column];
-                }
-            }
-            rows[row][row] += RIDGE * (1.0 + moments[row]);
-            rows[row][3] = self.products[row];
-        }
-        for pivot in 0..3 {
-            let scale = rows[pivot][pivot];
-            for value in &mut rows[pivot] {
-                *value /= scale;
-            }
-            let pivot_row = rows[pivot];
-            for (row, values) in rows.iter_mut().enumerate() {
-                if row != pivot {
-                    let factor = values[pivot];
-                    for (value, other) in values.iter_mut().zip(pivot_row) {
-                        *value -= factor * other;
-                    }
-                }
-            }
-        }
-        [rows[0][3], rows[1][3], rows[2][3]]
+    fn seconds(&self, size: StepSize) -> f64 {
+        (self.curve.seconds(size.rows()) + self.beside_rows(size)).max(0.0)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::step_rate::Remaining;
-
-    const NOW: Moment = Duration::ZERO;
-
-    fn micros(fixed: u64, prefill: usize, decode: usize) -> Duration {
-        Duration::from_micros(fixed + 40 * prefill as u64 + 300 * decode as u64)
-    }
-
-    fn close(found: Duration, wanted: Duration) {
-        let (found, wanted) = (found.as_secs_f64(), wanted.as_secs_f64());
-        assert!((found - wanted).abs() < 0.03 * wanted, "{found} {wanted}");
-    }
-
-    #[test]
-    fn mixed_steps_tell_the_three_parts_apart() {
-        let mut costs = StepCosts::default();
-        for step in 0..60 {
-            let (prefill, decode) = ((step * 37) % 256, 1 + step % 7);
-            assert_eq!(costs.predict(1, 1).is_some(), step >= 8);
-            assert_eq!(costs.step_rate(1, 64) != StepRate::default(), step >= 8);
-            costs.observe(prefill, decode, micros(2000, prefill, decode), NOW);
-        }
-        close(costs.predict(512, 8).unwrap(), micros(2000, 512, 8));
-        close(costs.predict(0, 1).unwrap(), micros(2000, 0, 1));
-        // Two steps for the prompt, and nine more for the tokens after the first.
-        let remaining = Remaining {
-            rows: 100,
-            tokens: 10,
-        };
-        let wanted = 11 * micros(2000, 0, 3) + Duration::from_micros(100 * 40);
-        close(costs.step_rate(3, 64).time_for(remaining), wanted);
-        let within = costs.prefill_within(4, micros(2000, 100, 4)).unwrap();
-        assert!((97..=103).contains(&within), "{within}");
-        assert_eq!(costs.prefill_within(4, Duration::ZERO), Some(0));
-    }
-
-    #[test]
-    fn what_was_never_seen_costs_nothing_yet() {
-        let mut costs = StepCosts::default();
-        for _ in 0..20 {
-            costs.observe(0, 1, micros(2000, 0, 1), NOW);
-        }
-        close(costs.predict(0, 1).unwrap(), micros(2000, 0, 1));
-        assert!(costs.predict(1000, 1).unwrap() < micros(2100, 0, 1));
-        assert_eq!(costs.prefill_within(1, Duration::from_secs(1)), None);
-    }
-
-    #[test]
-    fn one_slow_step_is_no_measure_and_a_lasting_change_is() {
-        let mut costs = StepCosts::default();
-        for step in 0..60 {
-            costs.observe(0, 1 + step % 4, micros(2000, 0, 1 + step % 4), NOW);
-        }
-        costs.observe(0, 2, Duration::from_secs(5), NOW);
-        assert!(costs.predict(0, 2).unwrap() < Duration::from_millis(4));
-        for step in 0..200 {
-            costs.observe(0, 1 + step % 4, 10 * micros(2000, 0, 1 + step % 4), NOW);
-        }
-        close(costs.predict(0, 2).unwrap(), 10 * micros(2000, 0, 2));
-    }
-
-    #[test]
-    fn no_part_is_negative() {
-        let mut costs = StepCosts::default();
-        for step in 0..50u64 {
-            // The larger the batch the shorter the step: nonsense, but nothing may come out below zero.
-            costs.observe(
-                step as usize * 16,
-                3,
-                Duration::from_micros(5000 - step * 50),
-                NOW,
-            );
-        }
-        assert!(costs.predict(1 << 20, 0).unwrap() > Duration::ZERO);
-        assert!(costs.parts().iter().all(|part| *part >= Duration::ZERO));
-    }
-
-    #[test]
-    fn a_slow_first_step_and_a_slow_time_raise_no_least() {
-        let mut costs = StepCosts::default();
-        let quick = micros(2000, 64, 1);
-        for step in 0..12 {
-            let took = if step == 0 { 1000 * quick } else { quick };
-            costs.observe(64, 1, took, NOW);
-            let least = costs.least(64, 1, NOW);
-            assert!(least.is_none_or(|least| least <= quick), "{step} {least:?}");
-            assert_eq!(least.is_some(), step >= 7);
-        }
-        for _ in 0..300 {
-            costs.observe(64, 1, quick, NOW);
-        }
-        close(costs.least(64, 1, NOW).unwrap(), quick);
-        for _ in 0..300 {
-            costs.observe(64, 1, 20 * quick, NOW);
-        }
-        close(costs.least(64, 1, FRESH).unwrap(), 20 * quick);
-        // Long after nothing is known; after one quick step all is known that matters.
-        let later = FRESH + Duration::from_millis(1);
-        assert_eq!(costs.least(64, 1, later), None);
-        costs.observe(64, 1, quick, later);
-        assert!(costs.least(64, 1, later).unwrap() <= quick.mul_f64(1.2));
-    }
-}
+mod tests;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tidegate_contract::{DecodeError, Encoder, Made, ModelError, RequestId};
 
-use crate::costs::StepCosts;
+use crate::costs::{Beside, StepCosts, StepSize};
 use crate::generator::{Groups, Verdict};
 use crate::order::{Moment, Rank};
+use crate::remaining::Remaining;
 use crate::request::{Open, Submission, Work};
 use crate::stats::Counters;
-use crate::step_rate::Remaining;
 
 /// The sizes an encoder keeps to.
 #[derive(Clone, Debug)]
@@ -36,6 +36,10 @@ struct Text {
 }
 
 impl Text {
+    fn size(&self) -> StepSize {
+        StepSize::prompt(self.tokens.len(), 0)
+    }
+
     /// One step with all its tokens.
     fn remaining(&self) -> Remaining {
         Remaining {
@@ -59,7 +63,7 @@ pub(crate) struct Encoding {
 #[derive(Debug)]
 pub(crate) struct EncodingPlan {
     keys: Vec<u64>,
-    tokens: usize,
+    size: StepSize,
 }
 
 impl Encoding {
@@ -128,7 +132,7 @@ impl Encoding {
         let costs = std::mem::take(&mut self.costs);
         self.fail_where(|text| {
             let left = text.open.queue_key.deadline?.saturating_sub(now);
-            let needed = costs.least(text.tokens.len(), 0, now)?;
+            let needed = costs.least(text.size(), now)?;
             (needed > left).then_some(ModelError::Hopeless { left, needed })
         });
         self.costs = costs;
@@ -137,9 +141,12 @@ impl Encoding {
             let waits = |key| waiting.iter().any(|text: &Text| text.key == key);
             self.groups.next(waits, waits)
         };
-        let step_rate = self.costs.step_rate(0, self.limits.step_tokens);
+        let alone = Beside {
+            answers: StepSize::default(),
+            rows_per_step: self.limits.step_tokens,
+        };
         let rank = |text: &Text| {
-            let work = step_rate.time_for(text.remaining());
+            let work = self.costs.time_for(text.remaining(), alone);
             text.open.queue_key.rank(now, self.limits.aging, work)
         };
         let mut order: Vec<(Rank, usize)> = self
@@ -152,18 +159,18 @@ impl Encoding {
         order.sort_unstable();
         let mut plan = EncodingPlan {
             keys: Vec::new(),
-            tokens: 0,
+            size: StepSize::default(),
         };
         for (_, place) in order {
             let text = &mut self.waiting[place];
             let full = plan.keys.len() >= self.limits.texts.max(1);
-            if full || plan.tokens + text.tokens.len() > self.limits.step_tokens {
+            if full || plan.size.rows() + text.tokens.len() > self.limits.step_tokens {
                 break;
             }
             if let Some(waited) = text.open.steps_at(now) {
                 self.counters.queue_seconds.observe(waited);
             }
-            plan.tokens += text.tokens.len();
+            plan.size = plan.size.with_prompt(text.tokens.len(), 0);
             plan.keys.push(text.key);
         }
         (!plan.keys.is_empty()).then_some(plan)
@@ -195,10 +202,10 @@ impl Encoding {
                 reason: format!("{} numbers were made, not {wanted}", vectors.len()),
             });
         }
-        self.costs.observe(plan.tokens, 0, took, now);
+        self.costs.observe(plan.size, took, now);
         self.counters
-            .step(plan.keys.len(), (plan.tokens, 0), took, self.costs.parts());
-        Counters::add(&self.counters.prompt_tokens, plan.tokens);
+            .step(plan.keys.len(), plan.size, took, self.costs.parts());
+        Counters::add(&self.counters.prompt_tokens, plan.size.prefill);
         self.groups.succeeded(plan.keys.iter().copied());
         for (key, vector) in plan
             .keys

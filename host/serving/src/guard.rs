@@ -4,6 +4,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidegate_contract::{DecodeError, Decoder, Encoder, Sampled, StepSequence};
 
+/// Submits a step; as [`guarded_step`].
+pub(crate) fn guarded_submit(
+    decoder: &mut dyn Decoder,
+    step: &[StepSequence],
+) -> Result<(), DecodeError> {
+    guarded_decoder(|| decoder.submit(step))
+}
+
+/// Has tokens drawn in the step that was submitted; as [`guarded_step`].
+pub(crate) fn guarded_draw(
+    decoder: &mut dyn Decoder,
+    step: &[StepSequence],
+) -> Result<(), DecodeError> {
+    guarded_decoder(|| decoder.draw(step))
+}
+
+/// Collects the step that was submitted; as [`guarded_step`].
+pub(crate) fn guarded_collect(
+    decoder: &mut dyn Decoder,
+    step: &[StepSequence],
+    sampled: &mut Vec<Sampled>,
+) -> Result<(), DecodeError> {
+    guarded_decoder(|| decoder.collect(step, sampled))
+}
+
 /// Runs a step.
 ///
 /// # Errors
@@ -13,7 +38,11 @@ pub(crate) fn guarded_step(
     step: &[StepSequence],
     sampled: &mut Vec<Sampled>,
 ) -> Result<(), DecodeError> {
-    catch_unwind(AssertUnwindSafe(|| decoder.step(step, sampled))).unwrap_or_else(|_| {
+    guarded_decoder(|| decoder.step(step, sampled))
+}
+
+fn guarded_decoder(phase: impl FnOnce() -> Result<(), DecodeError>) -> Result<(), DecodeError> {
+    catch_unwind(AssertUnwindSafe(phase)).unwrap_or_else(|_| {
         Err(DecodeError::DeviceLost {
             reason: "the decoder panicked".into(),
         })
@@ -26,11 +55,7 @@ pub(crate) fn guarded_logits(
     step: &[StepSequence],
     logits: &mut Vec<f32>,
 ) -> Result<(), DecodeError> {
-    catch_unwind(AssertUnwindSafe(|| decoder.logits(step, logits))).unwrap_or_else(|_| {
-        Err(DecodeError::DeviceLost {
-            reason: "the decoder panicked".into(),
-        })
-    })
+    guarded_decoder(|| decoder.logits(step, logits))
 }
 
 /// Runs an encoder; as [`guarded_step`].

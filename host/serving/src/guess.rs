@@ -1,6 +1,6 @@
 //! Tokens guessed ahead: what to guess from a text itself, and how many.
 
-use crate::costs::StepCosts;
+use crate::costs::{StepCosts, StepSize};
 
 /// Longest ending of the text that is looked for earlier in it.
 const LONGEST: usize = 8;
@@ -78,13 +78,19 @@ impl GuessRate {
         self.pause = self.pause.saturating_sub(1);
     }
 
-    /// How many tokens are worth guessing, beside `rows` other decode rows: the number with the most expected tokens
-    /// for the time of a step (Leviathan et al. 2023), where that time is known.
-    pub(crate) fn wanted(&self, most: usize, rows: usize, costs: &StepCosts) -> usize {
+    /// How many tokens are worth guessing after a position, beside the rows of `step`: the number with the most expected
+    /// tokens for the time of a step (Leviathan et al. 2023), where that time is known, and hoped to be good where it could be.
+    pub(crate) fn wanted(
+        &self,
+        most: usize,
+        step: StepSize,
+        position: usize,
+        costs: &StepCosts,
+    ) -> usize {
         if self.pause > 0 {
             return 0;
         }
-        let Some(alone) = costs.predict(0, rows) else {
+        let Some(alone) = costs.predict(step) else {
             return most.min(2);
         };
         let (mut best, mut value) = (0, 1.0 / alone.as_secs_f64().max(1e-9));
@@ -92,7 +98,7 @@ impl GuessRate {
         for guesses in 1..=most {
             chance *= self.rate;
             tokens += chance;
-            let Some(time) = costs.predict(0, rows + guesses) else {
+            let Some(time) = costs.hope(step.with_answer(guesses, position)) else {
                 break;
             };
             let worth = tokens / time.as_secs_f64().max(1e-9);
@@ -133,8 +139,7 @@ mod tests {
         for step in 0..40 {
             let decode = 1 + step % 9;
             costs.observe(
-                0,
-                decode,
+                StepSize::answers(decode),
                 Duration::from_micros(fixed + row * decode as u64),
                 Duration::ZERO,
             );
@@ -146,10 +151,33 @@ mod tests {
     fn where_rows_are_cheap_more_is_guessed() {
         let rate = GuessRate::default();
         let (cheap, dear) = (costs(5000, 10), costs(10, 5000));
-        assert!(rate.wanted(8, 1, &cheap) >= 6);
-        assert_eq!(rate.wanted(8, 1, &dear), 0);
-        assert_eq!(rate.wanted(8, 1, &StepCosts::default()), 2);
-        assert_eq!(rate.wanted(0, 1, &cheap), 0);
+        assert!(rate.wanted(8, StepSize::answers(1), 0, &cheap) >= 6);
+        assert_eq!(rate.wanted(8, StepSize::answers(1), 0, &dear), 0);
+        assert_eq!(
+            rate.wanted(8, StepSize::answers(1), 0, &StepCosts::default()),
+            2
+        );
+        assert_eq!(rate.wanted(0, StepSize::answers(1), 0, &cheap), 0);
+    }
+
+    /// Steps of one row, the first of which were slower than those of a prompt: it is not known what a row costs.
+    #[test]
+    fn row_counts_that_were_never_measured_are_tried_and_then_known() {
+        let millis = Duration::from_millis;
+        for (of_two, wanted) in [(6, 1), (12, 0)] {
+            let mut costs = StepCosts::default();
+            let prompt = StepSize::prompt(4, 0);
+            costs.observe(prompt, millis(1), Duration::ZERO);
+            for _ in 0..20 {
+                costs.observe(StepSize::answers(1), millis(6), Duration::ZERO);
+            }
+            let rate = GuessRate::default();
+            assert_eq!(rate.wanted(1, StepSize::answers(1), 0, &costs), 1);
+            for _ in 0..4 {
+                costs.observe(StepSize::answers(2), millis(of_two), Duration::ZERO);
+            }
+            assert_eq!(rate.wanted(1, StepSize::answers(1), 0, &costs), wanted);
+        }
     }
 
     #[test]
@@ -157,19 +185,19 @@ mod tests {
         let cheap = costs(5000, 10);
         let mut rate = GuessRate::default();
         let mut wrong = 0;
-        while rate.wanted(8, 1, &cheap) > 0 {
+        while rate.wanted(8, StepSize::answers(1), 0, &cheap) > 0 {
             rate.learn(4, 0);
             wrong += 1;
             assert!(wrong < 20);
         }
         for _ in 0..PAUSE {
-            assert_eq!(rate.wanted(8, 1, &cheap), 0);
+            assert_eq!(rate.wanted(8, StepSize::answers(1), 0, &cheap), 0);
             rate.rest();
         }
-        assert!(rate.wanted(8, 1, &cheap) > 0);
+        assert!(rate.wanted(8, StepSize::answers(1), 0, &cheap) > 0);
         let mut good = GuessRate::default();
         good.learn(8, 8);
         good.learn(8, 8);
-        assert_eq!(good.wanted(8, 1, &cheap), 8);
+        assert_eq!(good.wanted(8, StepSize::answers(1), 0, &cheap), 8);
     }
 }

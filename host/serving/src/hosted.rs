@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{Decoder, Encoder, ModelError, RequestId, Sampled};
+use tidegate_contract::{DecodeError, Decoder, Encoder, ModelError, RequestId, Sampled};
 
 use crate::budget::Reservation;
 use crate::device_model::{DeviceModel, Loaders};
 use crate::encoding::Encoding;
-use crate::engine::Shared;
-use crate::generator::{DraftModel, Generator, Verdict};
-use crate::guard::{guarded_encode, guarded_step};
+use crate::generator::{DraftModel, Generator, StepPlan, Verdict};
+use crate::guard::{guarded_collect, guarded_draw, guarded_encode, guarded_submit};
 use crate::model::Loaded;
 use crate::order::Moment;
 use crate::request::Submission;
@@ -132,24 +131,65 @@ impl Core {
         }
     }
 
-    /// Runs a step. The error is why the model must be loaded again; what it ran with is dropped then.
-    pub(crate) fn step(&mut self, shared: &Shared) -> Result<Stepped, String> {
+    /// Begins a step, if there is anything to do: it runs from now on, as far as the decoder lets it.
+    pub(crate) fn begin(&mut self, clock: &dyn Fn() -> Moment) -> Option<Begun> {
         match self {
             Core::Generating {
-                generator,
-                decoder: place,
-                sampled,
+                generator, decoder, ..
             } => {
+                let decoder = decoder.as_mut()?;
+                let mut plan = generator.plan(clock())?;
+                let began = clock();
+                let mut so_far = guarded_submit(decoder.as_mut(), &plan.step);
+                if so_far.is_ok() {
+                    generator.mask(&mut plan);
+                    so_far = guarded_draw(decoder.as_mut(), &plan.step);
+                }
+                Some(Begun::Generating {
+                    plan,
+                    began,
+                    so_far,
+                })
+            }
+            // It has no phases: all of it happens when it is finished, with whoever is there then.
+            Core::Encoding { encoder, .. } => encoder.as_ref().map(|_| Begun::Encoding),
+        }
+    }
+
+    /// Tells those who asked what the steps up to now have made for them.
+    pub(crate) fn hand_on(&mut self) {
+        if let Core::Generating { generator, .. } = self {
+            generator.hand_on();
+        }
+    }
+
+    /// Waits for the step that was begun. The error is why the model must be loaded again; what it ran with is dropped
+    /// then.
+    pub(crate) fn finish(
+        &mut self,
+        begun: Begun,
+        clock: &dyn Fn() -> Moment,
+    ) -> Result<Stepped, String> {
+        match (self, begun) {
+            (
+                Core::Generating {
+                    generator,
+                    decoder: place,
+                    sampled,
+                },
+                Begun::Generating {
+                    plan,
+                    began,
+                    so_far,
+                },
+            ) => {
                 let Some(decoder) = place else {
                     return Ok(Stepped::Nothing);
                 };
-                let Some(plan) = generator.plan(shared.now()) else {
-                    return Ok(Stepped::Nothing);
-                };
-                let began = shared.now();
-                let result = guarded_step(decoder.as_mut(), &plan.step, sampled);
-                let now = shared.now();
-                let result = result.and_then(|()| {
+                let collected =
+                    so_far.and_then(|()| guarded_collect(decoder.as_mut(), &plan.step, sampled));
+                let now = clock();
+                let result = collected.and_then(|()| {
                     generator.deliver(&plan, sampled, now, now.saturating_sub(began))
                 });
                 let Err(error) = result else {
@@ -163,21 +203,24 @@ impl Core {
                 generator.lost(&plan, &error.to_string());
                 Err(error.to_string())
             }
-            Core::Encoding {
-                encoding,
-                encoder: place,
-                vectors,
-            } => {
+            (
+                Core::Encoding {
+                    encoding,
+                    encoder: place,
+                    vectors,
+                },
+                Begun::Encoding,
+            ) => {
                 let Some(encoder) = place else {
                     return Ok(Stepped::Nothing);
                 };
-                let Some(plan) = encoding.plan(shared.now()) else {
+                let Some(plan) = encoding.plan(clock()) else {
                     return Ok(Stepped::Nothing);
                 };
-                let began = shared.now();
+                let began = clock();
                 let texts = encoding.texts(&plan);
                 let result = guarded_encode(encoder.as_mut(), &texts, vectors);
-                let now = shared.now();
+                let now = clock();
                 let result = result.and_then(|()| {
                     encoding.deliver(&plan, vectors, now, now.saturating_sub(began))
                 });
@@ -192,6 +235,7 @@ impl Core {
                 encoding.lost(&plan, &error.to_string());
                 Err(error.to_string())
             }
+            _ => Ok(Stepped::Nothing),
         }
     }
 
@@ -263,6 +307,17 @@ impl Core {
             generator.draft_loaded(decoder.as_ref().map(|_| draft));
         }
     }
+}
+
+/// A step that was begun.
+pub(crate) enum Begun {
+    Generating {
+        plan: StepPlan,
+        began: Moment,
+        /// Whether the decoder has taken it.
+        so_far: Result<(), DecodeError>,
+    },
+    Encoding,
 }
 
 /// How a step went.

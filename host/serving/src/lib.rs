@@ -3,7 +3,8 @@
 //! One thread owns every model of an adapter. Between two steps requests join and leave: those whose deadline passed or
 //! cannot be met and those that were cancelled go, waiting ones take KV blocks in the order of class, deadline slack and
 //! arrival, and the rows of the next step are filled with one row for every answer in the making, then with guesses, and
-//! then with pieces of prompts. The schedulers have no thread and no clock; the engine lends them both.
+//! then with pieces of prompts. While a step runs, masks are made for it, and those who asked are told what the step before
+//! has made. The schedulers have no thread and no clock; the engine lends them both.
 //!
 //! It deliberately does not know streams, records or HTTP, nor devices, weights or kernels: it sees a
 //! [`tidegate_contract::Decoder`] or [`tidegate_contract::Encoder`], a tokenizer and grammars.
@@ -39,13 +40,13 @@ mod model;
 mod options;
 mod order;
 mod parameters;
+mod remaining;
 mod reply;
 mod request;
 mod sequence;
 mod shares;
 mod slot;
 mod stats;
-mod step_rate;
 mod worker;
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ pub struct ModelOptions {
     /// cost the next token of the others. Without others a prompt takes all rows.
     pub prefill_tokens: usize,
     /// Prompts' rows are cut so that a step in which answers are generated takes about this long, by measured steps; a
-    /// KV block's worth of rows goes in any case.
+    /// KV block's worth of rows goes in any case, and with it those that cost nothing more.
     pub step_time: Duration,
     /// Most answers in the making at once; never more than rows of a step or tokens that can be drawn in one.
     pub sequences: usize,

@@ -6,8 +6,8 @@
 //! of distributed systems for the hard-real-time environment"); where several are served at once, as here, it keeps
 //! deadlines that the nearest deadline first does not: a long answer is not begun last because it may end a little later.
 //!
-//! Work is counted when a request is queued ([`crate::step_rate::Remaining`]), and takes the time that work takes at the
-//! moment ([`crate::step_rate::StepRate`]). It is not counted anew while the request runs: of two with the same slack the one that
+//! Work is counted when a request is queued ([`crate::remaining::Remaining`]), and takes the time that work takes at the
+//! moment ([`crate::costs::StepCosts`]). It is not counted anew while the request runs: of two with the same slack the one that
 //! is worked on would at once have more of it and stand back behind the other, and so on in turns until both are late
 //! (Oh and Yang 1998, "A modified least-laxity-first scheduling algorithm for real-time tasks").
 

@@ -14,7 +14,7 @@ use crate::counts::Counts;
 use crate::guess::GuessRate;
 use crate::order::{Moment, QueueKey};
 use crate::parameters::choice_seed;
-use crate::step_rate::Remaining;
+use crate::remaining::Remaining;
 
 /// A prompt, the tokens of an answer to it, and everything that decides the next one.
 pub(crate) struct Sequence {
@@ -167,39 +167,79 @@ impl Sequence {
         answer.min(context)
     }
 
-    /// Begins a step: how the next token is drawn is made ready.
-    pub(crate) fn begin(&mut self) -> Result<(), ModelError> {
+    /// Begins a step: how the next token is drawn is made ready, but for what the structure allows.
+    pub(crate) fn begin(&mut self) {
         self.guesses.clear();
         self.samplings.clear();
-        let sampling = self.sampling()?;
+        let sampling = self.sampling();
         self.samplings.push(sampling);
-        Ok(())
     }
 
-    /// Adds a guess; false if it cannot be one, or nothing is known to follow it. Guesses end with
-    /// [`Sequence::forget`].
-    pub(crate) fn guess(&mut self, token: u32, end_tokens: &[u32]) -> Result<bool, ModelError> {
+    /// Adds a guess; false if it cannot be one. Guesses end with [`Sequence::forget`].
+    pub(crate) fn guess(&mut self, token: u32, end_tokens: &[u32]) -> bool {
         if end_tokens.contains(&token) {
-            return Ok(false);
+            return false;
         }
         if let Some(constraint) = &mut self.constraint
             && !constraint.guess(token)
         {
-            return Ok(false);
+            return false;
         }
         self.counts.add(token);
         self.guesses.push(token);
-        if let Ok(sampling) = self.sampling() {
-            self.samplings.push(sampling);
-            return Ok(true);
+        let sampling = self.sampling();
+        self.samplings.push(sampling);
+        true
+    }
+
+    /// Makes the mask for what follows the last guess, so that a draft can draw by it; false if nothing can follow.
+    pub(crate) fn mask_ahead(&mut self) -> bool {
+        let (Some(constraint), Some(last)) = (&mut self.constraint, self.samplings.last_mut())
+        else {
+            return true;
+        };
+        match constraint.mask() {
+            Ok(mask) => last.allowed = Some(mask),
+            Err(_) => return false,
         }
-        // A dead end that the answer itself may never come to: no reason to fail.
-        self.guesses.pop();
-        self.counts.remove(token);
-        if let Some(constraint) = &mut self.constraint {
-            constraint.rollback(1)?;
+        true
+    }
+
+    /// Makes the masks of a step with these guesses: while it runs, and before anything is drawn. Says how many of the
+    /// draws are of use: a guess may come to a dead end that the answer itself never comes to, and what follows it then is
+    /// no draw.
+    ///
+    /// # Errors
+    /// Nothing can follow the answer so far.
+    pub(crate) fn mask(
+        &mut self,
+        guesses: &[u32],
+        samplings: &mut [Sampling],
+    ) -> Result<usize, ModelError> {
+        let Some(constraint) = &mut self.constraint else {
+            return Ok(samplings.len());
+        };
+        let (mut masked, mut ahead) = (0, 0);
+        for (place, sampling) in samplings.iter_mut().enumerate() {
+            if let Some(guess) = place.checked_sub(1).and_then(|place| guesses.get(place)) {
+                if !constraint.guess(*guess) {
+                    break;
+                }
+                ahead += 1;
+            }
+            if sampling.allowed.is_none() {
+                match constraint.mask() {
+                    Ok(mask) => sampling.allowed = Some(mask),
+                    Err(error) if place == 0 => return Err(error),
+                    Err(_) => break,
+                }
+            }
+            masked += 1;
         }
-        Ok(false)
+        if ahead > 0 {
+            constraint.rollback(ahead)?;
+        }
+        Ok(masked)
     }
 
     /// Takes penalties and structure back to where they were before the guesses.
@@ -227,12 +267,8 @@ impl Sequence {
     }
 
     /// How the token after `tokens` and the guesses is drawn.
-    fn sampling(&mut self) -> Result<Sampling, ModelError> {
-        let allowed = match &mut self.constraint {
-            Some(constraint) => Some(constraint.mask()?),
-            None => None,
-        };
-        Ok(Sampling {
+    fn sampling(&self) -> Sampling {
+        Sampling {
             temperature: self.parameters.temperature,
             top_k: self.parameters.top_k,
             top_p: self.parameters.top_p,
@@ -243,9 +279,9 @@ impl Sequence {
             seed: self.seed,
             index: (self.made() + self.guesses.len()) as u32,
             adjustments: self.counts.adjustments(),
-            allowed,
+            allowed: None,
             logprobs: self.parameters.logprobs,
-        })
+        }
     }
 
     /// Takes a drawn token.

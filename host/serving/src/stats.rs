@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use tidegate_contract::ModelError;
 use tidegate_telemetry::metrics::{Histogram, REQUEST_SECONDS, Spread, TOKEN_SECONDS};
 
+use crate::costs::StepSize;
 use crate::request::CLASSES;
 
 /// A snapshot of an engine.
@@ -96,11 +97,11 @@ pub struct ModelStats {
     pub step_time: Duration,
     /// Most sequences or texts in one step so far.
     pub largest_batch: usize,
-    /// Measured: what a step takes without any row.
+    /// Measured, on the whole: what a step takes without any row.
     pub step_fixed: Duration,
-    /// Measured: what a prompt token adds.
+    /// Measured, on the whole: what a prompt token adds.
     pub step_per_prefill_token: Duration,
-    /// Measured: what a decode row adds.
+    /// Measured, on the whole: what a decode row adds.
     pub step_per_decode_row: Duration,
     /// How long requests waited for their first step; this and the next two of those of a stream alone.
     pub queue_seconds: Spread,
@@ -293,17 +294,17 @@ impl Counters {
         counter.store(value as u64, Ordering::Relaxed);
     }
 
-    /// Notes a step of so many sequences, and rows of prompts and of answers, that took so long.
+    /// Notes a step of so many sequences and of this size that took so long.
     pub(crate) fn step(
         &self,
         sequences: usize,
-        (prompt, answer): (usize, usize),
+        size: StepSize,
         took: Duration,
         costs: [Duration; 3],
     ) {
         Counters::add(&self.steps, 1);
-        Counters::add(&self.prompt_rows, prompt);
-        Counters::add(&self.answer_rows, answer);
+        Counters::add(&self.prompt_rows, size.prefill);
+        Counters::add(&self.answer_rows, size.decode);
         self.step_seconds.observe(took);
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.step_nanoseconds

@@ -113,6 +113,7 @@ impl Worker {
     /// Takes what callers asked for; waits if there is nothing to do.
     fn take_commands(&mut self) {
         if self.ready().is_empty() {
+            self.hand_on();
             let deadlines = self.models.iter().filter_map(|model| model.core.deadline());
             let wait = deadlines
                 .min()
@@ -122,6 +123,11 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
         }
+        self.take_waiting_commands();
+    }
+
+    /// Takes what callers have asked for.
+    fn take_waiting_commands(&mut self) {
         for _ in 0..COMMANDS_PER_STEP {
             match self.commands.try_recv() {
                 Ok(command) => self.obey(command),
@@ -196,12 +202,13 @@ impl Worker {
     /// Drops models that get no more requests and have none left. A submission on its way holds the model as well.
     fn retire(&mut self) {
         let shares = &mut self.shares;
-        self.models.retain(|model| {
+        self.models.retain_mut(|model| {
             let keeps = model.core.has_work()
                 || model.is_current()
                 || Arc::strong_count(&model.loaded) > 1
                 || model.loaders.is_none();
             if !keeps {
+                model.core.hand_on();
                 shares.forget(model.loaded.number);
             }
             keeps
@@ -331,7 +338,15 @@ impl Worker {
         });
     }
 
-    /// Runs a step of the model whose turn it is.
+    /// Tells those who asked what was made for them.
+    fn hand_on(&mut self) {
+        for model in &mut self.models {
+            model.core.hand_on();
+        }
+    }
+
+    /// Runs a step of the model whose turn it is. What does not depend on it is done while it runs: what other steps made is
+    /// handed on, and requests come and go.
     fn step(&mut self) {
         let ready = self.ready();
         let Some(number) = self.shares.choose(&ready) else {
@@ -341,9 +356,22 @@ impl Worker {
         let Some(model) = self.models.iter_mut().find(same) else {
             return;
         };
-        let began = self.shared.now();
-        let stepped = model.core.step(&self.shared);
-        let took = self.shared.now().saturating_sub(began);
+        let shared = Arc::clone(&self.shared);
+        let clock = || shared.now();
+        let began = clock();
+        let begun = model.core.begin(&clock);
+        self.hand_on();
+        if begun.is_some() {
+            self.take_waiting_commands();
+        }
+        let Some(model) = self.models.iter_mut().find(same) else {
+            return;
+        };
+        let stepped = match begun {
+            Some(begun) => model.core.finish(begun, &clock),
+            None => Ok(Stepped::Nothing),
+        };
+        let took = clock().saturating_sub(began);
         self.shares.charge(number, took);
         model.core.report();
         match stepped {

@@ -16,7 +16,7 @@ use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstim
 use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
-use crate::program::{Plan, Program, each_fits, submissions};
+use crate::program::{Extent, Plan, Program, each_fits, submissions};
 use crate::sampling::Sampler;
 use crate::site::Site;
 
@@ -40,6 +40,8 @@ pub struct GpuDecoder {
     /// Rows and samples of a pass.
     pub(crate) pass: [usize; 2],
     speed: SpeedEstimate,
+    /// The pass of the step that was submitted, if it runs by itself.
+    begun: Option<BegunPass>,
     /// Submissions and dispatches of the last step.
     submissions: u32,
     dispatches: u32,
@@ -47,6 +49,38 @@ pub struct GpuDecoder {
     pub(super) deadline: Duration,
     /// The failure after which this decoder is of no more use.
     failed: Option<DecodeError>,
+}
+
+/// A pass that the device has, and that is not waited for yet.
+#[derive(Debug)]
+struct BegunPass {
+    extent: Extent,
+    load: ComputeCost,
+    started: Instant,
+    submitted: Vec<wgpu::SubmissionIndex>,
+    /// Whether what draws its tokens is on its way too.
+    drawn: bool,
+}
+
+/// What follows the logits of a pass in its last submission.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    Nothing,
+    Draw,
+    Logits,
+}
+
+/// How tokens are drawn, in order, each with the index of its sequence in the step.
+type Samplings<'a> = Vec<(usize, &'a Sampling)>;
+
+/// Of a whole step.
+fn samplings(step: &[StepSequence]) -> Samplings<'_> {
+    let sequences = step.iter().enumerate();
+    let each = sequences.flat_map(|(index, sequence)| {
+        let samples = sequence.samples.iter();
+        samples.map(move |sampling| (index, sampling))
+    });
+    each.collect()
 }
 
 /// What is wanted of the logits of a pass.
@@ -142,6 +176,7 @@ impl GpuDecoder {
             words: StepWords::default(),
             pass: [sizes.rows, sizes.samples],
             speed: SpeedEstimate::new(gpu.is_software()),
+            begun: None,
             submissions: 0,
             dispatches: 0,
             deadline: LOAD_DEADLINE,
@@ -311,12 +346,45 @@ impl GpuDecoder {
 
     /// Checks a step and runs it in passes that keep to the cap of a submission.
     fn run_capped(&mut self, step: &[StepSequence], wanted: Wanted<'_>) -> Result<(), DecodeError> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        self.shape.check(step)?;
+        self.check(step)?;
         let rows = self.pass_rows(step);
         self.run(step, rows, wanted)
+    }
+
+    /// Whether a step can be run; one that was begun before is given up.
+    fn check(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
+        self.begun = None;
+        match &self.failed {
+            Some(error) => Err(error.clone()),
+            None => self.shape.check(step),
+        }
+    }
+
+    /// Does a part of a step, and says what the device had against it.
+    fn told<T>(
+        &mut self,
+        part: impl FnOnce(&mut GpuDecoder) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        let gpu = self.gpu.clone();
+        let (result, fault) = gpu.scoped(|| part(self));
+        let result = match fault {
+            Some(fault) => Err(fault.into()),
+            None => result,
+        };
+        let result = match result {
+            // Until it is waited for, a device that is gone is one that refuses things.
+            Err(DecodeError::Device { reason }) => Err(match self.gpu.loss() {
+                Some(reason) => DecodeError::DeviceLost { reason },
+                None => DecodeError::Device { reason },
+            }),
+            result => result,
+        };
+        if let Err(error) = &result
+            && error.is_fatal()
+        {
+            self.failed = Some(error.clone());
+        }
+        result
     }
 
     /// Runs a step that was checked, in passes of at most so many rows.
@@ -332,18 +400,7 @@ impl GpuDecoder {
         }
         (self.submissions, self.dispatches) = (0, 0);
         for pass in passes(step, rows.min(self.pass[0]), self.pass[1]) {
-            let gpu = self.gpu.clone();
-            let (result, fault) = gpu.scoped(|| self.run_pass(step, &pass, &mut wanted));
-            let result = match fault {
-                Some(fault) => Err(fault.into()),
-                None => result,
-            };
-            if let Err(error) = &result
-                && error.is_fatal()
-            {
-                self.failed = Some(error.clone());
-            }
-            result?;
+            self.told(|decoder| decoder.run_pass(step, &pass, &mut wanted))?;
         }
         Ok(())
     }
@@ -368,55 +425,115 @@ impl GpuDecoder {
         pass: &[Piece],
         wanted: &mut Wanted<'_>,
     ) -> Result<(), DecodeError> {
+        let mut samplings = Vec::new();
+        let follows = match wanted {
+            Wanted::Tokens(_) => Follows::Draw,
+            Wanted::Logits(_) => Follows::Logits,
+        };
+        let begun = self.begin_pass(step, pass, &mut samplings, follows)?;
+        self.end_pass(begun, &samplings, wanted, true)
+    }
+
+    /// Hands a pass to the device. `samplings` is filled with how its tokens are drawn.
+    fn begin_pass<'a>(
+        &mut self,
+        step: &'a [StepSequence],
+        pass: &[Piece],
+        samplings: &mut Samplings<'a>,
+        follows: Follows,
+    ) -> Result<BegunPass, DecodeError> {
         let started = Instant::now();
-        let mut samples = Vec::new();
-        let extent = self.words.fill(step, pass, &mut samples);
+        let extent = self.words.fill(step, pass, samplings);
         self.upload_words();
-        let draw = matches!(wanted, Wanted::Tokens(_)) && extent.samples > 0;
-        if draw {
-            self.sampler.prepare(&samples)?;
+        let follows = match extent.samples {
+            0 => Follows::Nothing,
+            _ => follows,
+        };
+        if follows == Follows::Draw {
+            self.sampler.prepare(samplings)?;
         }
-        let stride = self.shape.vocabulary.next_multiple_of(4) * 4;
-        let bytes = (extent.samples as usize * stride) as u64;
         let loads = self.program.loads(extent, &self.words.row_contexts);
         let ranges = submissions(&loads, extent.rows, &self.speed);
-        let last = ranges.len() - 1;
+        let (last, bytes) = (ranges.len() - 1, self.logit_bytes(extent));
         let mut submitted = Vec::with_capacity(ranges.len());
         for (index, range) in ranges.into_iter().enumerate() {
-            let mut encoder = self
-                .gpu
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            let mut encoder = self.encoder();
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
                 self.dispatches += self.program.encode(&mut pass, range, extent);
-                if index == last && draw {
+                if index == last && follows == Follows::Draw {
                     self.dispatches += self.sampler.encode(&mut pass);
                 }
             }
-            if index == last && draw {
-                self.sampler.copy(&mut encoder);
-            } else if index == last && bytes > 0 {
-                let readback = self.readback.get_or_insert_with(|| {
-                    self.gpu.readback("logits", self.step_buffers.logits.size())
-                });
-                encoder.copy_buffer_to_buffer(&self.step_buffers.logits, 0, readback, 0, bytes);
+            match follows {
+                Follows::Draw if index == last => self.sampler.copy(&mut encoder),
+                Follows::Logits if index == last => {
+                    let readback = self.readback.get_or_insert_with(|| {
+                        let bytes = self.step_buffers.logits.size();
+                        self.gpu.readback("logits", bytes)
+                    });
+                    let logits = &self.step_buffers.logits;
+                    encoder.copy_buffer_to_buffer(logits, 0, readback, 0, bytes);
+                }
+                _ => {}
             }
             submitted.push(self.gpu.queue.submit([encoder.finish()]));
             self.submissions += 1;
         }
-        let Some(submission) = self.gpu.wait_for_all_but_one(submitted, self.deadline)? else {
+        Ok(BegunPass {
+            extent,
+            load: loads.into_iter().sum(),
+            started,
+            submitted,
+            drawn: follows == Follows::Draw,
+        })
+    }
+
+    /// Hands the draw from a pass's logits to the device.
+    fn draw_from(
+        &mut self,
+        begun: &mut BegunPass,
+        samplings: &[(usize, &Sampling)],
+    ) -> Result<(), DecodeError> {
+        if begun.drawn || samplings.is_empty() {
+            return Ok(());
+        }
+        self.sampler.prepare(samplings)?;
+        let mut encoder = self.encoder();
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            self.dispatches += self.sampler.encode(&mut pass);
+        }
+        self.sampler.copy(&mut encoder);
+        (begun.submitted).push(self.gpu.queue.submit([encoder.finish()]));
+        self.submissions += 1;
+        begun.drawn = true;
+        Ok(())
+    }
+
+    /// Waits for a pass, and reads what is wanted of it. Its time is learnt from if it `is_timed`: if it was waited for from
+    /// its beginning to its end.
+    fn end_pass(
+        &mut self,
+        begun: BegunPass,
+        samplings: &[(usize, &Sampling)],
+        wanted: &mut Wanted<'_>,
+        is_timed: bool,
+    ) -> Result<(), DecodeError> {
+        let last = (self.gpu).wait_for_all_but_one(begun.submitted, self.deadline)?;
+        let Some(submission) = last else {
             return Ok(());
         };
+        let bytes = self.logit_bytes(begun.extent);
         match wanted {
-            Wanted::Tokens(tokens) if draw => {
+            Wanted::Tokens(tokens) if begun.drawn => {
                 self.sampler
-                    .read(&samples, submission, self.deadline, tokens)?;
+                    .read(samplings, submission, self.deadline, tokens)?;
             }
             Wanted::Logits(logits) if bytes > 0 => {
                 let missing = || Fault::Refused("logits have no readback buffer".to_owned());
                 let readback = self.readback.as_ref().ok_or_else(missing)?;
-                let vocabulary = self.shape.vocabulary;
+                let (vocabulary, stride) = (self.shape.vocabulary, self.logit_stride());
                 let take = |bytes: &[u8]| {
                     for row in bytes.chunks_exact(stride) {
                         let row = row.as_chunks().0.iter().take(vocabulary);
@@ -428,9 +545,26 @@ impl GpuDecoder {
             }
             _ => self.gpu.wait(Some(submission), self.deadline)?,
         }
-        let load = loads.into_iter().sum();
-        self.speed.learn(extent.rows, load, started.elapsed());
+        if is_timed {
+            let took = begun.started.elapsed();
+            self.speed.learn(begun.extent.rows, begun.load, took);
+        }
         Ok(())
+    }
+
+    fn encoder(&self) -> wgpu::CommandEncoder {
+        let descriptor = wgpu::CommandEncoderDescriptor::default();
+        self.gpu.device.create_command_encoder(&descriptor)
+    }
+
+    /// Bytes of a row of logits.
+    fn logit_stride(&self) -> usize {
+        self.shape.vocabulary.next_multiple_of(4) * 4
+    }
+
+    /// Bytes of all logits of a pass.
+    fn logit_bytes(&self, extent: Extent) -> u64 {
+        (extent.samples as usize * self.logit_stride()) as u64
     }
 }
 
@@ -449,6 +583,49 @@ impl Decoder for GpuDecoder {
         sampled: &mut Vec<Sampled>,
     ) -> Result<(), DecodeError> {
         self.run_capped(step, Wanted::Tokens(sampled))
+    }
+
+    /// A step of one pass runs by itself; one of several, which share their buffers, when it is collected.
+    fn submit(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
+        self.check(step)?;
+        let rows = self.pass_rows(step);
+        let passes = passes(step, rows, self.pass[1]);
+        if let [pass] = passes.as_slice() {
+            (self.submissions, self.dispatches) = (0, 0);
+            let begin = |decoder: &mut GpuDecoder| {
+                decoder.begin_pass(step, pass, &mut Vec::new(), Follows::Nothing)
+            };
+            self.begun = Some(self.told(begin)?);
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
+        let Some(mut begun) = self.begun.take() else {
+            return Ok(());
+        };
+        self.shape.check(step)?;
+        self.told(|decoder| decoder.draw_from(&mut begun, &samplings(step)))?;
+        self.begun = Some(begun);
+        Ok(())
+    }
+
+    fn collect(
+        &mut self,
+        step: &[StepSequence],
+        sampled: &mut Vec<Sampled>,
+    ) -> Result<(), DecodeError> {
+        let Some(mut begun) = self.begun.take() else {
+            return self.run_capped(step, Wanted::Tokens(sampled));
+        };
+        sampled.clear();
+        // What has ended while nobody waited has ended nobody knows when.
+        let is_timed = !self.gpu.is_idle();
+        self.told(|decoder| {
+            let samplings = samplings(step);
+            decoder.draw_from(&mut begun, &samplings)?;
+            decoder.end_pass(begun, &samplings, &mut Wanted::Tokens(sampled), is_timed)
+        })
     }
 
     fn logits(&mut self, step: &[StepSequence], logits: &mut Vec<f32>) -> Result<(), DecodeError> {

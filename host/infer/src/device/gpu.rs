@@ -468,6 +468,12 @@ impl Open {
         }
     }
 
+    /// Whether nothing of what was submitted is still to be done, as far as is known without waiting.
+    pub(crate) fn is_idle(&self) -> bool {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(wgpu::PollType::Poll)));
+        matches!(polled, Ok(Ok(status)) if status.is_queue_empty())
+    }
+
     /// Waits for a submission without being told of any failure but a loss.
     fn poll(
         &self,

@@ -3,6 +3,10 @@
 //! Two speeds, because two kinds of work are unlike: products wait for weights, which many rows share; attention waits for
 //! keys and values, which are a row's own. With one mean, a step whose contexts are far longer than those of the steps
 //! before it would be taken to be much faster than it is.
+//!
+//! What a whole step costs, and so how many rows it is to have, is another question, which the scheduler learns from measured
+//! steps (`serving::costs`). Here parts of a step are cut before any was measured, on the slow side, by multiply-adds that
+//! only this room knows of; the shape is the same, rows by their class and attention by positions.
 
 use std::iter::Sum;
 use std::ops::Add;

@@ -9,6 +9,7 @@ mod faults;
 mod goldens;
 mod kernels;
 mod matmul;
+mod phases;
 mod refusals;
 mod shaders;
 mod sheet;

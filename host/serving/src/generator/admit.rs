@@ -8,6 +8,7 @@ use tidegate_contract::{BLOCK, ModelError};
 
 use super::{Generator, first_of};
 use crate::blocks::blocks_for;
+use crate::costs::StepSize;
 use crate::order::{Moment, Rank};
 use crate::sequence::Sequence;
 use crate::stats::Counters;
@@ -155,14 +156,15 @@ impl Generator {
     fn least_time(&self, tokens: usize, now: Moment) -> Option<Duration> {
         let budget = self.limits.step_tokens.max(1);
         if tokens <= 1 {
-            return self.costs.least(0, 1, now);
+            return self.costs.least(StepSize::answers(1), now);
         }
         let whole = u32::try_from(tokens / budget).unwrap_or(u32::MAX);
         let rest = match tokens % budget {
             0 => Duration::ZERO,
-            rest => self.costs.least(rest, 0, now)?,
+            rest => self.costs.least(StepSize::prompt(rest, 0), now)?,
         };
-        Some(self.costs.least(budget, 0, now)?.saturating_mul(whole) + rest)
+        let step = StepSize::prompt(budget.min(tokens), 0);
+        Some(self.costs.least(step, now)?.saturating_mul(whole) + rest)
     }
 
     /// Ends what runs and has no token yet, and cannot have one in time.

@@ -5,15 +5,17 @@ use std::time::Duration;
 use tidegate_contract::{DecodeError, Finish, ModelError, Sampled};
 
 use super::Generator;
+use super::generation::Untold;
 use super::step_plan::{Part, StepPlan};
 use crate::order::Moment;
 use crate::stats::Counters;
 
 impl Generator {
-    /// Hands on the tokens of a step that took so long, and ends what is complete.
+    /// Takes the tokens of a step that took so long, and ends what is complete; those who asked are told by
+    /// [`Generator::hand_on`], while the next step runs.
     ///
     /// # Errors
-    /// The decoder gave another number of tokens than it was asked for; nothing was handed on.
+    /// The decoder gave another number of tokens than it was asked for; none was taken.
     pub(crate) fn deliver(
         &mut self,
         plan: &StepPlan,
@@ -27,14 +29,10 @@ impl Generator {
                 reason: format!("{} tokens were drawn, not {wanted}", sampled.len()),
             });
         }
-        self.costs.observe(plan.prefill, plan.decode, took, now);
-        self.counters.step(
-            plan.parts.len(),
-            (plan.prefill, plan.decode),
-            took,
-            self.costs.parts(),
-        );
-        Counters::add(&self.counters.prompt_tokens, plan.prefill);
+        self.costs.observe(plan.size, took, now);
+        self.counters
+            .step(plan.parts.len(), plan.size, took, self.costs.parts());
+        Counters::add(&self.counters.prompt_tokens, plan.size.prefill);
         self.draft.rests();
         self.groups
             .succeeded(plan.parts.iter().map(|part| part.key));
@@ -54,23 +52,25 @@ impl Generator {
         };
         let request = self.running[index].request;
         let mut end: Option<Result<Finish, ModelError>> = None;
-        let mut right = 0;
+        let (mut right, mut made) = (0, 0);
         let before = self.running[index].written;
-        for (place, drawn) in sampled.iter().enumerate() {
+        for (place, drawn) in sampled.iter().take(part.masked).enumerate() {
             end = self.take(index, drawn, now);
+            made += 1;
             if end.is_some() || part.guesses.get(place).copied() != drawn.token {
                 break;
             }
             right += 1;
         }
+        // The last token made is yet to be written, also where it was guessed and nothing of use was drawn after it.
+        right = right.min(usize::saturating_sub(made, 1));
         let generation = self.requests.get(&request);
         let is_beside = generation.is_some_and(|generation| generation.open.is_beside());
         let sequence = &mut self.running[index];
-        let made = sampled.len().min(right + 1) as u32;
-        if let Some(between) = sequence.tokens_at(now, made)
+        if let Some(between) = sequence.tokens_at(now, made as u32)
             && !is_beside
         {
-            (self.counters.between_tokens_seconds).observe_times(between, u64::from(made));
+            (self.counters.between_tokens_seconds).observe_times(between, made as u64);
         }
         // What was guessed wrong is written over.
         sequence.written = before + part.rows - part.guesses.len() + right;
@@ -92,7 +92,7 @@ impl Generator {
         }
     }
 
-    /// Gives a drawn token to a sequence and hands it on; `Some` if the sequence ends with it.
+    /// Gives a drawn token to a sequence; `Some` if the sequence ends with it.
     fn take(
         &mut self,
         index: usize,
@@ -109,16 +109,15 @@ impl Generator {
             if let Some(waited) = generation.open.token_at(now) {
                 self.counters.first_token_seconds.observe(waited);
             }
-            if !generation.tell(sequence) {
-                return Some(Err(ModelError::Cancelled));
-            }
+            generation.keep_pieces(sequence);
             if let (Some(token), true) = (drawn.token, taken.joined) {
                 Counters::add(&self.counters.tokens, 1);
-                let text = sequence.text_from(taken.from);
-                if sequence.choice == 0 && !generation.open.reply.token(position, token, text) {
-                    return Some(Err(ModelError::Cancelled));
+                if sequence.choice == 0 {
+                    let text = sequence.text_from(taken.from).to_owned();
+                    generation.untold.push(Untold::Token(position, token, text));
                 }
             }
+            self.to_tell.insert(sequence.request);
         }
         taken.finish.map(Ok)
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use tidegate_contract::{BLOCK, DecodeError, Decoder, ModelError, Sampled, Sampling, StepSequence};
+use tidegate_contract::{BLOCK, DecodeError, Decoder, Sampled, Sampling, StepSequence};
 
 use crate::blocks::{Blocks, Table};
 use crate::guard::guarded_step;
@@ -67,8 +67,7 @@ impl DraftModel {
         }
     }
 
-    /// Guesses up to so many tokens for each of the sequences, as far as rows and blocks go. Those whose structure
-    /// fails are returned.
+    /// Guesses up to so many tokens for each of the sequences, as far as rows, blocks and structures go.
     ///
     /// # Errors
     /// The draft failed a step; what was guessed until then stands.
@@ -76,10 +75,13 @@ impl DraftModel {
         &mut self,
         sequences: &mut [(&mut Sequence, usize)],
         end_tokens: &[u32],
-    ) -> Result<Vec<(u64, ModelError)>, DecodeError> {
-        let mut broken = Vec::new();
+    ) -> Result<(), DecodeError> {
         let mut live = self.catch_up(sequences)?;
-        while !live.is_empty() {
+        loop {
+            live.retain(|one| sequences[one.place].0.mask_ahead());
+            if live.is_empty() {
+                return Ok(());
+            }
             let mut next = Vec::new();
             let mut step = Vec::with_capacity(live.len());
             for one in &live {
@@ -94,19 +96,16 @@ impl DraftModel {
                 let Some(token) = drawn.token else {
                     continue;
                 };
-                match sequence.guess(token, end_tokens) {
-                    Ok(true) if sequence.guesses().0.len() < *count => next.push(Live {
+                if sequence.guess(token, end_tokens) && sequence.guesses().0.len() < *count {
+                    next.push(Live {
                         place: one.place,
                         tokens: vec![token],
-                    }),
-                    Ok(_) => {}
-                    Err(error) => broken.push((sequence.request, error)),
+                    });
                 }
             }
             self.sampled = sampled;
             live = next;
         }
-        Ok(broken)
     }
 
     /// Writes what the draft has not seen of the sequences, a step's worth; those that then lack only their last

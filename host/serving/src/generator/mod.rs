@@ -1,7 +1,9 @@
 //! The scheduler of one decoder: which requests run, and what the next step is.
 //!
 //! It has no thread and no clock: the time is given to it. A step is made in two halves, [`Generator::plan`] and, when
-//! the decoder has run it, [`Generator::deliver`] or [`Generator::failed`]; between two steps requests come and go.
+//! the decoder has run it, [`Generator::deliver`] or [`Generator::failed`]. In between, while it runs, masks are made
+//! ([`Generator::mask`]) and those who asked are told what the step before has made ([`Generator::hand_on`]). Requests come
+//! and go at any time: whoever has gone when a step comes back has no part in what it made.
 //!
 //! A step has a budget of rows: first one for every answer in the making, then guesses, then prompts in pieces, each in
 //! the order of [`crate::order::QueueKey::rank`]. Where KV blocks run out, the worst ranked gives its own back and is
@@ -12,30 +14,32 @@ mod deliver;
 mod draft;
 mod drafting;
 mod fault;
+mod generation;
 mod step_plan;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{BLOCK, Choice, DecoderShape, Finish, Made, ModelError, RequestId};
+use tidegate_contract::{BLOCK, DecoderShape, Finish, ModelError, RequestId};
 
 use crate::answer::AnswerText;
 use crate::blocks::Blocks;
 use crate::constraint::Constraint;
-use crate::costs::StepCosts;
+use crate::costs::{Beside, StepCosts, StepSize};
 use crate::order::{Moment, Rank};
 use crate::parameters::choice_seed;
 use crate::request::{Open, Submission, Work};
 use crate::sequence::{Sequence, SequenceIdentity};
 use crate::stats::Counters;
-use crate::step_rate::StepRate;
 
 pub(crate) use draft::DraftModel;
 use drafting::Drafting;
 pub(crate) use fault::{Groups, Verdict};
+use generation::Generation;
+pub(crate) use step_plan::StepPlan;
 
 /// The sizes a generator keeps to.
 #[derive(Clone, Debug)]
@@ -69,34 +73,6 @@ fn first_of(request: u64) -> u64 {
     request + 1
 }
 
-/// A request whose answers are being made.
-struct Generation {
-    open: Open,
-    choices: Vec<Option<Choice>>,
-}
-
-impl Generation {
-    /// Hands on what became certain of an answer with its last token; false if the reply panicked.
-    fn tell(&mut self, sequence: &mut Sequence) -> bool {
-        let pieces = sequence.take_pieces();
-        let index = sequence.made().saturating_sub(1) as u32;
-        self.open.reply.pieces(sequence.choice, index, &pieces)
-    }
-
-    /// Keeps an answer that has ended, and hands on what it held back; false if the reply panicked.
-    fn complete(&mut self, mut sequence: Sequence, finish: Finish) -> bool {
-        let mut told = self.tell(&mut sequence);
-        let number = sequence.choice;
-        if let Some(place) = self.choices.get_mut(number as usize) {
-            *place = Some(sequence.into_choice(finish));
-        }
-        if self.choices.iter().any(Option::is_none) {
-            told &= self.open.reply.choice_ended(number);
-        }
-        told
-    }
-}
-
 /// Everything of a decoder model but the decoder.
 pub(crate) struct Generator {
     shape: DecoderShape,
@@ -105,14 +81,18 @@ pub(crate) struct Generator {
     blocks: Blocks,
     draft: Drafting,
     requests: HashMap<u64, Generation>,
+    /// Requests with something to tell.
+    to_tell: BTreeSet<u64>,
+    /// Requests that have all their answers, and are yet to be told so.
+    ended: Vec<Generation>,
     /// Without blocks, by their keys, which follow the number of their request ([`first_of`]): what ends one request
     /// looks at no other.
     waiting: BTreeMap<u64, Sequence>,
     /// With blocks.
     running: Vec<Sequence>,
     costs: StepCosts,
-    /// How fast work went when the step was begun: one for a whole step, so that its order is one.
-    step_rate: StepRate,
+    /// What ran when the step was begun: one for a whole step, so that its order is one.
+    beside: Beside,
     /// No request's deadline is earlier than this; none has one if there is none.
     none_late_before: Option<Moment>,
     /// Where a step failed without a known culprit: whom to try apart.
@@ -134,10 +114,12 @@ impl Generator {
             counters,
             draft: Drafting::new(draft),
             requests: HashMap::new(),
+            to_tell: BTreeSet::new(),
+            ended: Vec::new(),
             waiting: BTreeMap::new(),
             running: Vec::new(),
             costs: StepCosts::default(),
-            step_rate: StepRate::default(),
+            beside: Beside::default(),
             none_late_before: None,
             groups: Groups::default(),
             next: 0,
@@ -149,10 +131,7 @@ impl Generator {
         self.next += 1;
         let number = self.next;
         let (open, work) = Open::new(submission, number, 0);
-        let mut generation = Generation {
-            open,
-            choices: Vec::new(),
-        };
+        let mut generation = Generation::new(open);
         let (prompt, detokenizer, prefix, seed, parameters, matcher, lanes) = match work {
             Ok(Work::Generate {
                 prompt,
@@ -173,14 +152,13 @@ impl Generator {
             ),
             Ok(Work::Encode { .. }) => {
                 let reason = "a text to encode came to a decoder".to_owned();
-                return self.count_failure(generation.open, ModelError::Device(reason));
+                return generation.fail(&self.counters, ModelError::Device(reason));
             }
-            Err(error) => return self.count_failure(generation.open, error),
+            Err(error) => return generation.fail(&self.counters, error),
         };
         generation.open.prompt_tokens = prompt.len();
         generation.choices.resize(parameters.n as usize, None);
         let mut sequences = Vec::with_capacity(parameters.n as usize);
-        let mut told = true;
         for choice in 0..parameters.n {
             self.next += 1;
             let identity = SequenceIdentity {
@@ -215,15 +193,12 @@ impl Generator {
             );
             match made {
                 Ok((mut sequence, None)) => {
-                    told &= generation.tell(&mut sequence);
+                    generation.keep_pieces(&mut sequence);
                     sequences.push(sequence);
                 }
-                Ok((sequence, Some(finish))) => told &= generation.complete(sequence, finish),
-                Err(error) => return self.count_failure(generation.open, error),
+                Ok((sequence, Some(finish))) => generation.complete(sequence, finish),
+                Err(error) => return generation.fail(&self.counters, error),
             }
-        }
-        if !told {
-            return self.count_failure(generation.open, ModelError::Cancelled);
         }
         self.waiting.extend(
             sequences
@@ -233,7 +208,21 @@ impl Generator {
         let deadline = generation.open.queue_key.deadline;
         self.none_late_before = self.none_late_before.into_iter().chain(deadline).min();
         self.requests.insert(number, generation);
+        self.to_tell.insert(number);
         self.end_if_complete(number);
+    }
+
+    /// Tells those who asked what was made for them, and is yet to be told. A reply that panics cancels its request.
+    pub(crate) fn hand_on(&mut self) {
+        for generation in std::mem::take(&mut self.ended) {
+            generation.end(&self.counters);
+        }
+        for request in std::mem::take(&mut self.to_tell) {
+            let generation = self.requests.get_mut(&request);
+            if generation.is_some_and(|generation| !generation.hand_on()) {
+                self.fail(request, ModelError::Cancelled);
+            }
+        }
     }
 
     /// Ends the requests of this number.
@@ -317,21 +306,29 @@ impl Generator {
         for request in all {
             self.fail(request, error.clone());
         }
+        self.hand_on();
     }
 
-    /// How fast work goes beside those that generate now.
-    fn measure_pace(&mut self) {
-        let generating = self.running.iter().filter(|s| s.generates()).count();
-        let rows = match generating {
+    /// Looks at who generates now.
+    fn look_beside(&mut self) {
+        let generating = self.running.iter().filter(|s| s.generates());
+        let mut answers = generating.fold(StepSize::default(), |answers, sequence| {
+            answers.with_answer(1, sequence.written)
+        });
+        let rows_per_step = match answers.decode {
             0 => self.limits.step_tokens,
             _ => self.limits.step_tokens.min(self.limits.prefill_tokens),
         };
-        self.step_rate = self.costs.step_rate(generating.max(1), rows);
+        answers.decode = answers.decode.max(1);
+        self.beside = Beside {
+            answers,
+            rows_per_step,
+        };
     }
 
     /// The order in which sequences go: their request's with the work they were queued with, then their place in it.
     fn rank(&self, sequence: &Sequence, now: Moment) -> (Rank, u32) {
-        let work = self.step_rate.time_for(sequence.remaining);
+        let work = self.costs.time_for(sequence.remaining, self.beside);
         let rank = sequence.queue_key.rank(now, self.limits.aging, work);
         (rank, sequence.choice)
     }
@@ -387,27 +384,22 @@ impl Generator {
         self.end_if_complete(request);
     }
 
-    /// Keeps an answer that has ended, and hands on what it held back.
+    /// Keeps an answer that has ended.
     fn complete(&mut self, mut sequence: Sequence, finish: Finish) {
         if finish == Finish::Filtered {
             sequence.end();
         }
         if let Some(generation) = self.requests.get_mut(&sequence.request) {
-            // A reply that panicked is of no more use, and the answer ends here all the same.
-            let _ = generation.complete(sequence, finish);
+            self.to_tell.insert(sequence.request);
+            generation.complete(sequence, finish);
         }
     }
 
     fn end_if_complete(&mut self, request: u64) {
-        let complete = |generation: &Generation| generation.choices.iter().all(Option::is_some);
-        if !self.requests.get(&request).is_some_and(complete) {
+        if !(self.requests.get(&request)).is_some_and(Generation::is_complete) {
             return;
         }
-        if let Some(generation) = self.requests.remove(&request) {
-            Counters::add(&self.counters.answered, 1);
-            let choices = generation.choices.into_iter().flatten().collect();
-            generation.open.done(Made::Choices(choices));
-        }
+        self.ended.extend(self.requests.remove(&request));
     }
 
     /// Ends a request without an answer.
@@ -423,18 +415,13 @@ impl Generator {
             for key in (first_of(request)..).take(generation.choices.len()) {
                 self.waiting.remove(&key);
             }
-            self.count_failure(generation.open, error);
+            generation.fail(&self.counters, error);
         }
     }
 
     fn let_go(&mut self, sequence: &mut Sequence) {
         self.blocks.release(&mut sequence.table);
         self.draft.forget(sequence.key);
-    }
-
-    fn count_failure(&self, open: Open, error: ModelError) {
-        self.counters.failure(open.is_beside(), &error);
-        open.fail(error);
     }
 
     /// What must hold between two steps.

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use tidegate_contract::{BLOCK, ModelError, Speculation, StepSequence};
+use tidegate_contract::{ModelError, Speculation, StepSequence};
 
 use super::Generator;
+use crate::costs::StepSize;
 use crate::guess::look_up;
 use crate::order::Moment;
 use crate::sequence::Sequence;
@@ -15,10 +16,7 @@ use crate::stats::Counters;
 pub(crate) struct StepPlan {
     pub(crate) step: Vec<StepSequence>,
     pub(super) parts: Vec<Part>,
-    /// Rows of prompts.
-    pub(super) prefill: usize,
-    /// Rows of answers, guesses included.
-    pub(super) decode: usize,
+    pub(super) size: StepSize,
 }
 
 /// What a sequence of the step is.
@@ -28,6 +26,8 @@ pub(super) struct Part {
     pub(super) rows: usize,
     pub(super) guesses: Vec<u32>,
     pub(super) samples: usize,
+    /// How many of these are of use: all, but where a structure has a dead end among the guesses.
+    pub(super) masked: usize,
 }
 
 /// What is still free in a step.
@@ -53,7 +53,7 @@ impl Generator {
 
     /// A step, and those whose structure fails in it.
     fn try_plan(&mut self, now: Moment) -> (StepPlan, Vec<(u64, ModelError)>) {
-        self.measure_pace();
+        self.look_beside();
         self.expire(now);
         self.drop_hopeless(now);
         self.admit(now);
@@ -82,12 +82,13 @@ impl Generator {
             false => budget.rows / 2,
         };
         let mut plan = StepPlan::default();
-        let mut broken = self.begin(&decoding);
-        broken.extend(self.guess(&decoding, guessing, &mut budget));
+        let mut broken = Vec::new();
+        self.begin(&decoding);
+        self.guess(&decoding, guessing, &mut budget);
         for key in &decoding {
             self.add_answer(&mut plan, *key, &mut broken);
         }
-        self.add_prompts(&mut plan, &prompts, budget.rows, &mut broken);
+        self.add_prompts(&mut plan, &prompts, budget.rows);
         if !broken.is_empty() {
             return (plan, broken);
         }
@@ -128,32 +129,42 @@ impl Generator {
         }
     }
 
-    /// Makes ready how each next token is drawn; those whose structure fails.
+    /// Makes ready how each next token is drawn.
+    fn begin(&mut self, keys: &[u64]) {
+        for key in keys {
+            if let Some(index) = self.index_of(*key) {
+                self.running[index].begin();
+            }
+        }
+    }
+
+    /// Makes the masks of a step that runs, before anything is drawn in it. A structure that fails takes its request along.
     ///
     /// Masks are made one after another: matchers of one structure share the automaton of its terminals behind a lock
     /// of the library, so several threads were no faster.
-    fn begin(&mut self, keys: &[u64]) -> Vec<(u64, ModelError)> {
+    pub(crate) fn mask(&mut self, plan: &mut StepPlan) {
         let mut broken = Vec::new();
-        for key in keys {
-            if let Some(index) = self.index_of(*key)
-                && let Err(error) = self.running[index].begin()
-            {
-                broken.push((self.running[index].request, error));
+        for (part, sequence) in plan.parts.iter_mut().zip(&mut plan.step) {
+            let Some(index) = self.index_of(part.key).filter(|_| part.samples > 0) else {
+                continue;
+            };
+            match self.running[index].mask(&part.guesses, &mut sequence.samples) {
+                Ok(masked) => part.masked = masked,
+                Err(error) => broken.push((self.running[index].request, error)),
             }
         }
-        broken
+        for (request, error) in broken {
+            self.fail(request, error);
+        }
     }
 
     /// Guesses ahead for those that decode, as far as `most` rows, samples and blocks go.
-    fn guess(
-        &mut self,
-        decoding: &[u64],
-        most: usize,
-        budget: &mut Budget,
-    ) -> Vec<(u64, ModelError)> {
-        let mut broken = Vec::new();
+    fn guess(&mut self, decoding: &[u64], most: usize, budget: &mut Budget) {
         let mut left = most.min(budget.samples);
-        let mut rows = decoding.len();
+        let answers = decoding.iter().filter_map(|key| self.index_of(*key));
+        let mut step = answers.fold(StepSize::default(), |step, index| {
+            step.with_answer(1, self.running[index].written)
+        });
         let mut wanted: Vec<(u64, usize)> = Vec::new();
         for key in decoding {
             let Some(index) = self.index_of(*key) else {
@@ -164,8 +175,8 @@ impl Generator {
                 continue;
             }
             let most = self.limits.look_ahead.min(sequence.room()).min(left);
-            let mut count = sequence.rate.wanted(most, rows, &self.costs);
             let positions = sequence.tokens.len();
+            let mut count = sequence.rate.wanted(most, step, positions, &self.costs);
             // Nobody loses blocks for a guess.
             while count > 0 && !self.blocks.grow(&mut sequence.table, positions + count) {
                 count -= 1;
@@ -177,27 +188,21 @@ impl Generator {
             let drafted = sequence.speculation() == Speculation::Auto && self.draft.is_ready();
             if drafted {
                 left -= count;
-                rows += count;
+                step = step.with_answer(count, positions);
                 wanted.push((*key, count));
                 continue;
             }
             let guesses = look_up(&sequence.tokens, count).to_vec();
             for token in guesses {
-                match sequence.guess(token, &self.limits.end_tokens) {
-                    Ok(true) => {
-                        left -= 1;
-                        rows += 1;
-                    }
-                    Ok(false) => break,
-                    Err(error) => {
-                        broken.push((sequence.request, error));
-                        break;
-                    }
+                if !sequence.guess(token, &self.limits.end_tokens) {
+                    break;
                 }
+                left -= 1;
+                step = step.with_answer(1, positions);
             }
         }
         if !wanted.is_empty() {
-            broken.extend(self.ask_draft(&wanted));
+            self.ask_draft(&wanted);
         }
         let guessed: usize = decoding
             .iter()
@@ -206,13 +211,12 @@ impl Generator {
             .sum();
         budget.rows -= guessed;
         budget.samples -= guessed;
-        broken
     }
 
-    /// Has the draft guess so many tokens for each of these; those whose structure fails.
-    fn ask_draft(&mut self, wanted: &[(u64, usize)]) -> Vec<(u64, ModelError)> {
+    /// Has the draft guess so many tokens for each of these.
+    fn ask_draft(&mut self, wanted: &[(u64, usize)]) {
         let Some(draft) = self.draft.ready() else {
-            return Vec::new();
+            return;
         };
         let mut sequences: Vec<(&mut Sequence, usize)> = self
             .running
@@ -223,14 +227,10 @@ impl Generator {
             })
             .collect();
         match draft.guess(&mut sequences, &self.limits.end_tokens) {
-            Ok(broken) => {
-                self.draft.did_well();
-                broken
-            }
+            Ok(()) => self.draft.did_well(),
             Err(error) => {
                 Counters::add(&self.counters.draft_failures, 1);
                 self.draft.failed(&error);
-                Vec::new()
             }
         }
     }
@@ -247,13 +247,14 @@ impl Generator {
         let (guesses, samples) = sequence.take_guesses();
         let mut tokens = sequence.tokens[sequence.written..].to_vec();
         tokens.extend(&guesses);
-        plan.decode += tokens.len();
+        plan.size = plan.size.with_answer(tokens.len(), sequence.written);
         Counters::add(&self.counters.drafted, guesses.len());
         plan.parts.push(Part {
             key,
             rows: tokens.len(),
             guesses,
             samples: samples.len(),
+            masked: samples.len(),
         });
         plan.step.push(StepSequence {
             position: sequence.written as u32,
@@ -264,22 +265,15 @@ impl Generator {
     }
 
     /// Pieces of prompts, in order, until the step is full.
-    fn add_prompts(
-        &mut self,
-        plan: &mut StepPlan,
-        prompts: &[u64],
-        rows: usize,
-        broken: &mut Vec<(u64, ModelError)>,
-    ) {
+    fn add_prompts(&mut self, plan: &mut StepPlan, prompts: &[u64], rows: usize) {
         let mut left = rows;
-        if plan.decode > 0 {
+        if plan.size.decode > 0 {
             left = left.min(self.limits.prefill_tokens);
-            if let Some(in_time) = self
-                .costs
-                .prefill_within(plan.decode, self.limits.step_time)
-            {
-                left = left.min(in_time.max(BLOCK));
-            }
+            let first = prompts.first().and_then(|key| self.index_of(*key));
+            let position = first.map_or(0, |index| self.running[index].written);
+            let limit = self.limits.step_time;
+            let in_time = (self.costs).prefill_within(plan.size, position, limit, left);
+            left = in_time.unwrap_or(left);
         }
         for key in prompts {
             let Some(index) = self.index_of(*key).filter(|_| left > 0) else {
@@ -292,17 +286,16 @@ impl Generator {
             let end = sequence.written + rows;
             let mut samples = Vec::new();
             if end == sequence.tokens.len() {
-                match sequence.begin() {
-                    Ok(()) => samples = sequence.take_guesses().1,
-                    Err(error) => broken.push((sequence.request, error)),
-                }
+                sequence.begin();
+                samples = sequence.take_guesses().1;
             }
-            plan.prefill += rows;
+            plan.size = plan.size.with_prompt(rows, sequence.written);
             plan.parts.push(Part {
                 key: *key,
                 rows,
                 guesses: Vec::new(),
                 samples: samples.len(),
+                masked: samples.len(),
             });
             plan.step.push(StepSequence {
                 position: sequence.written as u32,

@@ -11,6 +11,7 @@ use tidegate_contract::{
 
 use super::support::*;
 use crate::encoding::{Encoding, EncodingLimits};
+use crate::hosted::{Core, Stepped};
 use crate::request::{Submission, Work};
 use crate::stats::Counters;
 use crate::{Engine, EngineOptions, LoadError, ModelHandle, ModelLoader, ModelOptions};
@@ -301,4 +302,51 @@ fn of_texts_too_the_one_with_the_least_slack_goes_first() {
     assert!(long.has_ended() && !short.has_ended());
     step(&mut encoding, &mut now);
     assert!(long.wait().1.is_ok() && short.wait().1.is_ok());
+}
+
+#[test]
+fn a_text_that_is_taken_back_when_its_step_begins_takes_no_other_along() {
+    let limits = EncodingLimits {
+        step_tokens: 200,
+        texts: 8,
+        aging: Duration::from_secs(1),
+        width: 2,
+        labels: Vec::new(),
+    };
+    let kept = Kept {
+        calls: Arc::default(),
+        fails: Arc::default(),
+        loads: Arc::default(),
+        gate: None,
+    };
+    let encoder = Box::new(Fake {
+        kept: kept.clone(),
+        output: EncoderOutput::Embedding,
+    });
+    let counters = Arc::new(Counters::default());
+    let mut core = Core::encoding(encoder, Encoding::new(limits, Arc::clone(&counters)));
+    let texts = [3, 4, 5].map(|tokens| {
+        let (submission, pending) = ask("", 0).submission(Duration::ZERO, None);
+        core.submit(Submission {
+            work: Ok(Work::Encode {
+                tokens: vec![1; tokens],
+            }),
+            ..submission
+        });
+        pending
+    });
+    let clock = || Duration::from_millis(1);
+    let begun = core.begin(&clock).unwrap();
+    core.cancel(texts[1].id);
+    assert_eq!(core.finish(begun, &clock), Ok(Stepped::Well));
+    assert_eq!(*kept.calls.lock().unwrap(), [[3, 5]]);
+    assert_eq!(texts[1].error(), ModelError::Cancelled);
+    for (text, tokens) in [(&texts[0], 3), (&texts[2], 5)] {
+        let wanted = Made::Embedding(vector(&vec![1; tokens]).to_vec());
+        assert_eq!(text.answer().made, wanted);
+    }
+    // With nobody left there is nothing to do.
+    core.submit(ask("", 0).submission(Duration::ZERO, None).0);
+    let begun = core.begin(&clock).unwrap();
+    assert_eq!(core.finish(begun, &clock), Ok(Stepped::Nothing));
 }

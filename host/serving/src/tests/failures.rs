@@ -308,10 +308,12 @@ fn an_engine_can_be_dropped_by_its_own_reply() {
     };
     let request = ask("a", 1).request_to(1 << 41, Box::new(reply));
     assert!(model.submit(request).is_ok());
-    let other = ask("b", 1).of(&model);
+    let other = ask("b", 9).of(&model);
     drop(engine);
     control.step();
     ended.recv_timeout(LIMIT).unwrap();
+    // The other's first step has begun by then, and is the last.
+    control.run_free();
     assert_eq!(other.error(), ModelError::Closed);
 }
 

@@ -8,6 +8,7 @@ mod lanes;
 mod models;
 mod order;
 mod parts;
+mod phases;
 mod same;
 pub(crate) mod support;
 mod text;

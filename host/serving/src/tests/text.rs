@@ -454,8 +454,9 @@ fn a_structured_answer_keeps_the_space_that_its_form_begins_with() {
     }
 }
 
+/// How many are worth it is a matter of measured times; never more than these.
 #[test]
-fn guesses_and_the_token_before_them_fill_a_tile_and_no_more() {
+fn guesses_and_the_token_before_them_are_no_more_than_a_tile() {
     for look_ahead in [MOST_GUESSES, 100] {
         let script = bytes(&"abcdefghij".repeat(8));
         let options = ModelOptions {
@@ -478,7 +479,7 @@ fn guesses_and_the_token_before_them_fill_a_tile_and_no_more() {
         }
         control.run_free();
         assert_eq!(pending.choice().tokens, script[..60]);
-        assert_eq!(rows.iter().max(), Some(&8), "{rows:?}");
+        assert!(rows.iter().all(|rows| *rows <= 8), "{rows:?}");
     }
 }
 

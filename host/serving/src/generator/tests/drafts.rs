@@ -189,6 +189,7 @@ fn a_draft_that_takes_the_device_along_fails_no_request() {
             .generator
             .deliver(&plan, &sampled, bench.now, took)
             .unwrap();
+        bench.generator.hand_on();
     }
     // Alone in its step a request goes on after one loss of its own making; here it is not to blame.
     assert_eq!(losses, 2);

@@ -3,6 +3,7 @@
 use tidegate_contract::{Speculation, Structure};
 
 use super::*;
+use crate::request::Work;
 
 pub(super) fn ahead(look_ahead: usize) -> Limits {
     Limits {
@@ -49,6 +50,23 @@ fn looked_up_guesses_change_no_answer_and_save_steps() {
     assert!(stats.accepted > 50, "{stats:?}");
     assert!(fewer < plain * 9 / 10, "{fewer} of {plain} steps");
     assert_eq!(stats.tokens, none.tokens);
+}
+
+#[test]
+fn guesses_and_the_token_before_them_fill_a_tile_where_rows_are_cheap() {
+    let script = bytes(&"abcdefghij".repeat(8));
+    let logits = scripted(prompt("x").len(), script.clone());
+    let mut bench = Bench::with(shape(1, 64, 128), ahead(crate::MOST_GUESSES), logits, None);
+    bench.time_of = |_, rows| Duration::from_micros(2000 + 10 * rows as u64);
+    let pending = bench.submit(&ask("x", 60));
+    let mut most = 0;
+    while let Some(step) = bench.step() {
+        if step[0].position > 0 {
+            most = most.max(step[0].tokens.len());
+        }
+    }
+    assert_eq!(most, 8);
+    assert_eq!(pending.choice().tokens, script[..60]);
 }
 
 #[test]
@@ -107,4 +125,42 @@ fn guesses_fit_where_blocks_samples_and_context_are_scarce() {
     let bench = Bench::with(tight, ahead(8), Arc::new(local), None);
     let (_, stats) = run_all(bench, &asks);
     assert!(stats.accepted > 0, "{stats:?}");
+}
+
+/// What an answer under "(ab|cz){1,9}" is where the model wants `script`, after a prompt that has "abc" in it, and no token
+/// is a z: after a c nothing can follow.
+fn to_a_dead_end(script: &str, speculation: Speculation) -> (Vec<Token>, Result<String, String>) {
+    let mut asked = ask("abc!", 20);
+    asked.parameters.speculation = speculation;
+    let structure = Structure::Regex("(ab|cz){1,9}".into());
+    let logits = scripted(prompt("abc!").len(), bytes(script));
+    let mut bench = Bench::with(shape(2, 64, 128), ahead(4), logits, None);
+    let (mut submission, pending) = asked.submission(bench.now, None);
+    let vocabulary = byte(b'z') as usize;
+    let compiler = crate::constraint::compiler(&tokenizer(), vocabulary, &[EOS]).unwrap();
+    let Ok(Work::Generate { matcher, .. }) = &mut submission.work else {
+        panic!("a prompt");
+    };
+    *matcher = Some(Box::new(compiler.matcher(&structure).unwrap()));
+    bench.generator.submit(submission);
+    bench.run();
+    assert_eq!(bench.stats().drafted > 0, speculation != Speculation::Off);
+    let (tokens, result) = pending.wait();
+    let text = |choice: &tidegate_contract::Choice| choice.text.clone();
+    let result = result.map(|answer| match &answer.made {
+        tidegate_contract::Made::Choices(choices) => text(&choices[0]),
+        made => panic!("{made:?}"),
+    });
+    (tokens, result.map_err(|error| error.to_string()))
+}
+
+#[test]
+fn a_guess_that_comes_to_a_dead_end_is_one_only_if_the_answer_comes_there_too() {
+    for (script, made) in [("ababab", 6), ("abc", 3), ("abcab", 3)] {
+        let [plain, guessed] = [Speculation::Off, Speculation::PromptLookup]
+            .map(|speculation| to_a_dead_end(script, speculation));
+        assert_eq!(plain, guessed, "{script}");
+        assert_eq!(plain.0.len(), made, "{script}");
+        assert_eq!(plain.1.is_ok(), script == "ababab", "{plain:?}");
+    }
 }

@@ -37,7 +37,14 @@ fn churn(
                 bench.lose("it went away");
             }
             _ => {
-                bench.step();
+                // Now and then somebody goes while the step runs.
+                let goes = (dice.below(8) == 0 && !open.is_empty())
+                    .then(|| open[dice.below(open.len() as u64) as usize].1.id);
+                bench.step_while(|generator| {
+                    if let Some(id) = goes {
+                        generator.cancel(id);
+                    }
+                });
             }
         }
         open.retain(|(ask, pending)| {
@@ -141,6 +148,7 @@ fn a_request_ended_early_at_any_step_gives_its_blocks_back_and_has_the_answer_so
         bench.generator.end(ended.id);
         bench.generator.check();
         assert_eq!(bench.generator.blocks.held(), 0);
+        bench.generator.hand_on();
         for (number, choice) in ended.choices().iter().enumerate() {
             let (tokens, _) = choice_alone(&asked, number as u32, 64, &hashed);
             assert_eq!(choice.finish, Finish::Filtered);

@@ -44,6 +44,8 @@ struct Bench {
     control: Control,
     counters: Arc<Counters>,
     now: Moment,
+    /// What a step takes, by its rows of prompts and of answers.
+    time_of: fn(usize, usize) -> Duration,
     /// How many times as long as usual steps take.
     slow: u32,
 }
@@ -72,6 +74,7 @@ impl Bench {
             control,
             counters,
             now: Duration::ZERO,
+            time_of,
             slow: 1,
         }
     }
@@ -83,16 +86,31 @@ impl Bench {
     fn submit_until(&mut self, ask: &Ask, deadline: Option<Moment>) -> Pending {
         let (submission, pending) = ask.submission(self.now, deadline);
         self.generator.submit(submission);
+        self.generator.hand_on();
         self.generator.check();
         pending
     }
 
     /// One step; what it was, if there was anything to do.
     fn step(&mut self) -> Option<Vec<StepSequence>> {
-        let plan = self.generator.plan(self.now)?;
+        self.step_while(|_| {})
+    }
+
+    /// One step; what is done to the scheduler while it runs.
+    fn step_while(&mut self, meanwhile: impl FnOnce(&mut Generator)) -> Option<Vec<StepSequence>> {
+        let plan = self.generator.plan(self.now);
+        self.generator.check();
+        let Some(mut plan) = plan else {
+            self.generator.hand_on();
+            return None;
+        };
+        self.generator.mask(&mut plan);
+        self.generator.check();
+        self.generator.hand_on();
+        meanwhile(&mut self.generator);
         self.generator.check();
         let mut sampled: Vec<Sampled> = Vec::new();
-        let took = time_of(plan.prefill, plan.decode) * self.slow;
+        let took = (self.time_of)(plan.size.prefill, plan.size.decode) * self.slow;
         self.now += took;
         let result = self
             .decoder
@@ -102,6 +120,7 @@ impl Bench {
             assert_eq!(self.generator.failed(&plan, &error), Verdict::GoesOn);
         }
         self.generator.check();
+        self.generator.hand_on();
         Some(plan.step)
     }
 
@@ -109,6 +128,7 @@ impl Bench {
     fn lose(&mut self, reason: &str) {
         if let Some(plan) = self.generator.plan(self.now) {
             self.generator.lost(&plan, reason);
+            self.generator.hand_on();
             self.generator.check();
         }
     }

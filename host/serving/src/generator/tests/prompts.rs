@@ -66,6 +66,59 @@ fn a_long_prompt_costs_the_others_no_more_than_was_said() {
     }
 }
 
+/// A device on which rows cost in steps: 1 to 8 alike, 9 to 32, and further ones 256 at a time.
+fn in_steps(prefill: usize, decode: usize) -> Duration {
+    Duration::from_millis(match prefill + decode {
+        0..=8 => 40,
+        9..=32 => 52,
+        rows => 56 + 20 * ((rows - 33) / 256) as u64,
+    })
+}
+
+#[test]
+fn prompts_beside_steady_answers_take_the_room_that_costs_nothing_and_keep_the_bound() {
+    // With 50 ms not even a block's worth of rows keeps to the bound: it goes all the same, and fills its tile.
+    for (bound, least, longest) in [(50, 24, 52), (60, 200, 56), (80, 480, 76)] {
+        let limits = Limits {
+            step_time: Duration::from_millis(bound),
+            ..limits()
+        };
+        let never_ends = |history: &[u32], logits: &mut [f32]| {
+            hashed(history, logits);
+            logits[EOS as usize] = -1.0;
+        };
+        let mut bench = Bench::with(shape(16, 4096, 4096), limits, Arc::new(never_ends), None);
+        bench.time_of = in_steps;
+        let answers: Vec<Pending> = (0..8)
+            .map(|n| bench.submit(&ask(&format!("answer {n}"), 3000)))
+            .collect();
+        for _ in 0..20 {
+            bench.step();
+        }
+        let (mut steps, mut over, mut rows) = (0, 0, Vec::new());
+        for n in 0..24 {
+            let long = bench.submit(&ask(&format!("{n}{}", "prompt! ".repeat(200)), 1));
+            while !long.has_ended() {
+                let before = bench.now;
+                let step = bench.step().unwrap();
+                let took = bench.now - before;
+                assert!(took <= 2 * Duration::from_millis(bound), "{took:?}");
+                steps += 1;
+                over += usize::from(took > Duration::from_millis(longest));
+                rows.push(step.iter().skip(8).map(|prompt| prompt.tokens.len()).sum());
+            }
+        }
+        assert!(answers.iter().all(|answer| !answer.has_ended()));
+        assert!(over <= 12 + steps / 100, "{over} of {steps} were longer");
+        // The last piece of a prompt is what is left of it.
+        let settled: &[usize] = &rows[rows.len() / 2..];
+        let most = settled.iter().max().unwrap();
+        assert!(*most >= least, "{bound}: {rows:?}");
+        let full = settled.iter().filter(|rows| **rows >= least).count();
+        assert!(full * 2 > settled.len(), "{bound}: {rows:?}");
+    }
+}
+
 #[test]
 fn chunks_of_any_size_give_the_same_answer() {
     let mut dice = Dice(8);

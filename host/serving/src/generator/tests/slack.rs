@@ -2,7 +2,7 @@
 
 use super::deadlines::warm;
 use super::*;
-use crate::step_rate::Remaining;
+use crate::remaining::Remaining;
 
 #[test]
 fn a_long_answer_with_little_slack_goes_before_short_ones_with_nearer_deadlines() {

@@ -1,0 +1,227 @@
+//! The phases of a step: what is done while a step runs, and that nothing is lost in any of them.
+
+use std::sync::{Arc, OnceLock};
+
+use tidegate_contract::{DecodeError, Finish, Model, ModelError, Speculation, Structure};
+
+use super::support::*;
+use crate::{Engine, EngineOptions, ModelHandle, ModelOptions};
+
+fn serve(events: &Events, hook: Arc<Hook>) -> (Engine, ModelHandle, Control) {
+    let engine = Engine::start(EngineOptions::default());
+    let (load, control) = phased(shape(4, 64, 128), Arc::new(hashed), events, hook);
+    let source = source(load, ModelOptions::default());
+    let handle = engine.load("phased", source).unwrap();
+    (engine, handle, control)
+}
+
+fn all_well() -> Arc<Hook> {
+    Arc::new(|_, _| None)
+}
+
+/// Waits until a reply has heard of its end.
+fn ended(events: &Events) {
+    let end = std::time::Instant::now() + LIMIT;
+    while events.count(|event| matches!(event, Event::Done(_))) == 0 {
+        assert!(std::time::Instant::now() < end, "{:?}", events.all());
+        std::thread::yield_now();
+    }
+}
+
+/// For each event whether a step runs when it happens, by its place: submitted, and not waited for yet.
+fn while_running(all: &[Event]) -> Vec<bool> {
+    let mut runs = false;
+    let running = all.iter().map(|event| {
+        match event {
+            Event::Submit { .. } => runs = true,
+            Event::Collect => runs = false,
+            _ => {}
+        }
+        runs
+    });
+    running.collect()
+}
+
+#[test]
+fn tokens_are_handed_on_and_masks_made_while_the_next_step_runs() {
+    let events = Events::default();
+    let (_engine, model, control) = serve(&events, all_well());
+    let mut asked = ask("structured", 40);
+    asked.parameters.structure = Some(Structure::Regex("[a-f]{12}".into()));
+    asked.parameters.speculation = Speculation::Off;
+    let request = asked.request_to(1 << 40, events.reply());
+    assert!(model.submit(request).is_ok());
+    ended(&events);
+    let all = events.all();
+    let running = while_running(&all);
+    let mut tokens = 0;
+    for (event, runs) in all.iter().zip(running) {
+        match event {
+            Event::Submit { masks } => assert_eq!(*masks, 0, "made before: {all:?}"),
+            Event::Draw { masks } => assert_eq!((*masks, runs), (1, true), "{all:?}"),
+            Event::Token(index) => {
+                assert_eq!(*index, tokens);
+                tokens += 1;
+                // After the last there is no step to hide behind.
+                assert_eq!(runs, tokens < 12, "{all:?}");
+            }
+            Event::Collect | Event::Done(_) => {}
+        }
+    }
+    assert_eq!(tokens, 12, "{all:?}");
+    assert_eq!(all.last(), Some(&Event::Done(true)));
+    control.is_sound();
+}
+
+#[test]
+fn who_has_all_its_answer_hears_so_while_others_go_on() {
+    let events = Events::default();
+    let (_engine, model, control) = serve(&events, all_well());
+    let long = ask("long", 60);
+    let pending = long.of(&model);
+    assert!(
+        model
+            .submit(ask("short", 3).request_to(1 << 40, events.reply()))
+            .is_ok()
+    );
+    ended(&events);
+    let wanted = alone(&long, 128);
+    assert!(wanted.0.len() > 20, "it goes on for long enough");
+    assert_eq!(pending.choice().tokens, wanted.0);
+    let all = events.all();
+    let done = all.iter().position(|event| *event == Event::Done(true));
+    assert!(while_running(&all)[done.unwrap()], "{all:?}");
+    control.is_sound();
+}
+
+/// Three answers to one prompt, long enough for a fault in the middle.
+fn of_three() -> (Ask, Vec<(Vec<u32>, Finish)>) {
+    let mut asked = ask("of three", 20);
+    asked.parameters.n = 3;
+    asked.parameters.temperature = 1.0;
+    let wanted: Vec<_> = (0..3)
+        .map(|choice| choice_alone(&asked, choice, 128, &hashed))
+        .collect();
+    assert!(
+        wanted.iter().all(|(tokens, _)| tokens.len() > 8),
+        "{wanted:?}"
+    );
+    (asked, wanted)
+}
+
+fn answers(pending: &Pending) -> Vec<(Vec<u32>, Finish)> {
+    let choices = pending.choices().into_iter();
+    choices
+        .map(|choice| (choice.tokens, choice.finish))
+        .collect()
+}
+
+#[test]
+fn a_fault_in_any_phase_loses_nothing_and_repeats_nothing() {
+    let (asked, wanted) = of_three();
+    let fatal = || DecodeError::DeviceLost {
+        reason: "reset".into(),
+    };
+    let other = || DecodeError::Device {
+        reason: "no".into(),
+    };
+    for phase in [Phase::Submit, Phase::Draw, Phase::Collect] {
+        for fault in [Some(fatal()), Some(other()), None] {
+            let what = format!("{fault:?} in {phase:?}");
+            let is_fatal = fault.as_ref().is_none_or(DecodeError::is_fatal);
+            let hook = move |at: Phase, step: usize| {
+                let now = at == phase && step == 6;
+                assert!(!now || fault.is_some(), "the decoder is told to panic");
+                fault.clone().filter(|_| now)
+            };
+            let events = Events::default();
+            let (_engine, model, control) = serve(&events, Arc::new(hook));
+            let pending = asked.of(&model);
+            assert_eq!(answers(&pending), wanted, "{what}");
+            let handed_on: Vec<u32> = pending.tokens().iter().map(|token| token.1).collect();
+            assert_eq!(handed_on, wanted[0].0, "{what}");
+            let stats = model.stats();
+            let reloads = u64::from(is_fatal);
+            assert_eq!((stats.failed_steps, stats.reloads), (1, reloads), "{what}");
+            assert_eq!((stats.failed, control.loads()), (0, 1 + reloads), "{what}");
+            control.is_sound();
+        }
+    }
+}
+
+#[test]
+fn who_goes_while_a_step_runs_hears_of_it_at_once_and_leaves_no_trace() {
+    for ends in [false, true] {
+        let events = Events::default();
+        let model: Arc<OnceLock<ModelHandle>> = Arc::default();
+        let (of_hook, goes) = (Arc::clone(&model), tidegate_contract::RequestId(1 << 40));
+        let hook = move |at: Phase, step: usize| {
+            if (at, step) == (Phase::Submit, 6)
+                && let Some(model) = of_hook.get()
+            {
+                match ends {
+                    true => model.end(goes),
+                    false => model.cancel(goes),
+                }
+            }
+            None
+        };
+        let (_engine, handle, control) = serve(&events, Arc::new(hook));
+        let handle = model.get_or_init(|| handle);
+        let going = ask("goes", 60).request_to(goes.0, events.reply());
+        assert!(handle.submit(going).is_ok());
+        ended(&events);
+        let all = events.all();
+        let done = all
+            .iter()
+            .position(|event| *event == Event::Done(ends))
+            .unwrap();
+        let begun = all[..done]
+            .iter()
+            .filter(|event| matches!(event, Event::Submit { .. }));
+        assert_eq!(begun.count(), 6, "{all:?}");
+        // Cancelled is done with; what has an answer hears of it with the others, when there is time.
+        assert!(ends || while_running(&all)[done], "{all:?}");
+        let tokens = all.iter().filter(|event| matches!(event, Event::Token(_)));
+        assert_eq!(tokens.count(), 5, "what the steps before it made: {all:?}");
+        // The same blocks hold another answer now.
+        let (asked, wanted) = of_three();
+        assert_eq!(answers(&asked.of(handle)), wanted);
+        assert_eq!(
+            ask("goes", 9).of(handle).choice().tokens,
+            alone(&ask("goes", 9), 128).0
+        );
+        assert_eq!(handle.stats().blocks_used, 0);
+        control.is_sound();
+    }
+}
+
+#[test]
+fn a_reply_that_panics_while_a_step_runs_takes_nothing_of_it() {
+    struct Panics(crossbeam_channel::Sender<Result<tidegate_contract::Answer, ModelError>>);
+    impl tidegate_contract::Reply for Panics {
+        fn token(&mut self, index: u32, _: u32, _: &str) {
+            assert!(index < 3, "a reply that panics");
+        }
+
+        fn done(self: Box<Self>, result: Result<tidegate_contract::Answer, ModelError>) {
+            let _ = self.0.send(result);
+        }
+    }
+    let events = Events::default();
+    let (_engine, model, control) = serve(&events, all_well());
+    for most in [4, 60] {
+        let (asked, wanted) = of_three();
+        let other = asked.of(&model);
+        let (done, result) = crossbeam_channel::bounded(2);
+        let request = ask("panics", most).request_to(1 << 40, Box::new(Panics(done)));
+        assert!(model.submit(request).is_ok());
+        let result = result.recv_timeout(LIMIT).unwrap();
+        // Whether it was in the middle or had all its answer already.
+        assert_eq!(result, Err(ModelError::Cancelled));
+        assert_eq!(answers(&other), wanted);
+    }
+    let stats = model.stats();
+    assert_eq!((stats.cancelled, stats.answered), (2, 2));
+    control.is_sound();
+}

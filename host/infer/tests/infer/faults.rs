@@ -582,8 +582,20 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
         (
             KernelVariant::Portable,
             "attention",
-            "d < params.stride4; d++",
-            "d < min(params.stride4, 32u); d++",
+            "for (; d < params.stride4; d++) {",
+            "for (; d + 1u < params.stride4; d++) {",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            "sums[g] += dot(k_3, queries[q + 3u]);",
+            "sums[g] += dot(k_3, queries[q + 3u]) * select(0.0, 1.0, d < 32u);",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            "select(0.0, weights[w + at_3], at + 3u * shares < count) * v_3",
+            "0.0 * v_3",
         ),
         (
             KernelVariant::Portable,
@@ -638,9 +650,10 @@ fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
         (
             KernelVariant::Portable,
             "attention",
-            "for (var d = 0u; d < params.stride4; d++) {",
-            "for (var j = 0u; j < params.stride4; j++) {
-             let d = select(j, params.stride4 - 1u - j, step.rows > 1u);",
+            "sums[g] += dot(k_0, queries[q]);\n                    sums[g] += dot(k_1, queries[q + 1u]);",
+            "let first = select(dot(k_0, queries[q]), dot(k_1, queries[q + 1u]), step.rows > 1u);
+             sums[g] += first;
+             sums[g] += select(dot(k_1, queries[q + 1u]), dot(k_0, queries[q]), step.rows > 1u);",
         ),
     ] {
         device.sabotage(kernel, Sabotage::Edited { from, to });

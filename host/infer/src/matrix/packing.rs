@@ -195,7 +195,7 @@ impl<'a> Packing<'a> {
                     first: run.first + first,
                     rows,
                 };
-                let layout = Layout::of(kernels, run.stored);
+                let layout = Layout::of(kernels);
                 shards.push(self.shard(gpu, layout, label, &shard, bytes)?);
             }
         }

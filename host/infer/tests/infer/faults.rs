@@ -412,8 +412,11 @@ fn the_environment_chooses_the_kernels() {
     }
 }
 
-/// In the place of the loop over the width in `matmul_reduce.wgsl`.
-const LOOP: &str = "for (var k = lane; k < params.groups * CHUNKS; k += LANES) {";
+/// In the place of the loop over the width in `matmul_columns.wgsl`.
+const LOOP: &str = "for (var u = part; u < units; u += params.parts) {";
+
+/// What adds up an eight of parts there.
+const EIGHT: &str = "p < min(begin + EIGHT, min(params.parts - round, HELD)); p++";
 
 /// The same in `matmul_software.wgsl`.
 const SOFTWARE_LOOP: &str = "for (var g = 0u; g < params.groups; g++) {";
@@ -427,10 +430,8 @@ fn kernels_that_sum_backwards_for_more_rows_are_not_reproducible() {
     for (variant, from, to) in [
         (
             KernelVariant::Portable,
-            LOOP,
-            "let last = (params.groups * CHUNKS - 1u - lane) / LANES * LANES;
-             for (var j = lane; j < params.groups * CHUNKS; j += LANES) {
-             let k = select(j, lane + last - (j - lane), ROWS > 1u);",
+            "whole[c] += partial[p * SUMS + lane];",
+            "whole[c] += partial[select(p, HELD - EIGHT - p, ROWS > 1u) * SUMS + lane];",
         ),
         (
             KernelVariant::Software,
@@ -462,13 +463,16 @@ fn kernels_that_leave_out_a_part_of_wide_rows_are_not_used() {
     for (from, to) in [
         (
             LOOP,
-            "for (var k = lane; k < (params.groups - 1u) * CHUNKS; k += LANES) {",
+            "for (var u = part; u + UNITS < units; u += params.parts) {",
         ),
         (
             LOOP,
-            "for (var k = lane; k < min(params.groups * CHUNKS, 1024u); k += LANES) {",
+            "for (var u = part; u < min(units, 256u); u += params.parts) {",
         ),
-        ("for (var half = LANES / 2u;", "for (var half = LANES / 4u;"),
+        (
+            EIGHT,
+            "p < min(begin + 4u, min(params.parts - round, HELD)); p++",
+        ),
     ] {
         device.sabotage("matmul", Sabotage::Edited { from, to });
         let error =
@@ -482,23 +486,22 @@ fn kernels_that_leave_out_a_part_of_wide_rows_are_not_used() {
 fn kernels_that_leave_out_a_part_of_wide_rows_of_integers_are_not_used() {
     let checkpoint = Checkpoint::random(even_config(), Format::Int8, 5);
     let device = to_spoil();
-    let groups = "for (var g = part; g < params.groups; g += params.parts) {";
     for (from, to) in [
         (
-            groups,
-            "for (var g = part; g + 1u < params.groups; g += params.parts) {",
+            LOOP,
+            "for (var u = part; u + 1u < units; u += params.parts) {",
         ),
         (
-            groups,
-            "for (var g = part; g < min(params.groups, 100u); g += params.parts) {",
+            LOOP,
+            "for (var u = part; u < min(units, 100u); u += params.parts) {",
         ),
         (
-            "for (var p = 0u; p < min(params.parts - round, PARTS); p++) {",
-            "for (var p = 0u; p < min(params.parts - round, 8u); p++) {",
+            EIGHT,
+            "p < min(begin + 4u, min(params.parts - round, HELD)); p++",
         ),
         (
-            "for (var round = 0u; round < params.parts; round += PARTS) {",
-            "for (var round = 0u; round < min(params.parts, PARTS); round += PARTS) {",
+            "for (var round = 0u; round < params.parts; round += HELD) {",
+            "for (var round = 0u; round < min(params.parts, HELD); round += HELD) {",
         ),
     ] {
         device.sabotage("matmul", Sabotage::Edited { from, to });

@@ -10,11 +10,14 @@
 @group(0) @binding(6) var<storage, read_write> parts: array<vec4<f32>>;
 @group(0) @binding(7) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
-const EACH: u32 = SPLIT / LANES; // positions of a lane
+// Sums of PAIR heads go through workgroup memory together.
+
+const EACH: u32 = SPLIT / LANES;      // positions of a lane
+const FOURS: u32 = (HEADS + 3u) / 4u; // of heads, whose maxima and sums are taken together
 
 var<workgroup> places: array<u32, SPLIT>;          // where each position of the split lies
 var<workgroup> weights: array<f32, HEADS * SPLIT>; // of each position, once the highest score is known
-var<workgroup> partial: array<vec4<f32>, LANES>;
+var<workgroup> partial: array<vec4<f32>, PAIR * LANES>; // [PAIR, LANES]
 
 @compute @workgroup_size(LANES)
 fn main(place: Place) {
@@ -43,8 +46,24 @@ fn main(place: Place) {
             for (var g = 0u; g < HEADS; g++) {
                 sums[g] = 0.0;
             }
-            for (var d = 0u; d < params.stride4; d++) {
-                let k = from_kv(keys[cached * params.stride4 + d]);
+            // Four keys are on their way at once.
+            let key = cached * params.stride4;
+            var d = 0u;
+            for (; d + 4u <= params.stride4; d += 4u) {
+                let k_0 = from_kv(keys[key + d]);
+                let k_1 = from_kv(keys[key + d + 1u]);
+                let k_2 = from_kv(keys[key + d + 2u]);
+                let k_3 = from_kv(keys[key + d + 3u]);
+                for (var g = 0u; g < HEADS; g++) {
+                    let q = query + g * params.stride4 + d;
+                    sums[g] += dot(k_0, queries[q]);
+                    sums[g] += dot(k_1, queries[q + 1u]);
+                    sums[g] += dot(k_2, queries[q + 2u]);
+                    sums[g] += dot(k_3, queries[q + 3u]);
+                }
+            }
+            for (; d < params.stride4; d++) {
+                let k = from_kv(keys[key + d]);
                 for (var g = 0u; g < HEADS; g++) {
                     sums[g] += dot(k, queries[query + g * params.stride4 + d]);
                 }
@@ -59,8 +78,16 @@ fn main(place: Place) {
 
     // Weights: a lane has the positions it had.
     var total: array<f32, HEADS>;
+    for (var f = 0u; f < FOURS; f++) {
+        let g = vec4<u32>(f * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
+        let h = min(g, vec4<u32>(HEADS - 1u));
+        let most = workgroup_max4(place, vec4<f32>(highest[h.x], highest[h.y], highest[h.z], highest[h.w]));
+        highest[h.w] = most.w;
+        highest[h.z] = most.z;
+        highest[h.y] = most.y;
+        highest[h.x] = most.x;
+    }
     for (var g = 0u; g < HEADS; g++) {
-        highest[g] = workgroup_max(place, highest[g]);
         var sum = 0.0;
         for (var i = 0u; i < EACH; i++) {
             let at = place.lane + i * LANES;
@@ -70,11 +97,20 @@ fn main(place: Place) {
                 sum += weight;
             }
         }
-        total[g] = workgroup_sum(place, sum);
+        total[g] = sum;
+    }
+    for (var f = 0u; f < FOURS; f++) {
+        let g = vec4<u32>(f * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
+        let h = min(g, vec4<u32>(HEADS - 1u));
+        let sums = workgroup_sum4(place, vec4<f32>(total[h.x], total[h.y], total[h.z], total[h.w]));
+        total[h.w] = sums.w;
+        total[h.z] = sums.z;
+        total[h.y] = sums.y;
+        total[h.x] = sums.x;
     }
     workgroupBarrier();
 
-    // The weighted sum of the values: lanes lie along the head first, then along the positions.
+    // The weighted sum of the values: lanes lie along the head first, then along the positions, four of which are on their way at once.
     let d = place.lane % params.stride4;
     let share = place.lane / params.stride4;
     let shares = LANES / params.stride4;
@@ -83,29 +119,47 @@ fn main(place: Place) {
         sums[g] = vec4<f32>();
     }
     if (share < shares) {
-        for (var at = share; at < count; at += shares) {
-            let v = from_kv(values[places[at] + d]);
+        for (var at = share; at < count; at += 4u * shares) {
+            // One beyond the last is read as that and weighs nothing.
+            let at_1 = min(at + shares, count - 1u);
+            let at_2 = min(at + 2u * shares, count - 1u);
+            let at_3 = min(at + 3u * shares, count - 1u);
+            let v_0 = from_kv(values[places[at] + d]);
+            let v_1 = from_kv(values[places[at_1] + d]);
+            let v_2 = from_kv(values[places[at_2] + d]);
+            let v_3 = from_kv(values[places[at_3] + d]);
             for (var g = 0u; g < HEADS; g++) {
-                sums[g] += weights[g * SPLIT + at] * v;
+                let w = g * SPLIT;
+                sums[g] += weights[w + at] * v_0;
+                sums[g] += select(0.0, weights[w + at_1], at + shares < count) * v_1;
+                sums[g] += select(0.0, weights[w + at_2], at + 2u * shares < count) * v_2;
+                sums[g] += select(0.0, weights[w + at_3], at + 3u * shares < count) * v_3;
             }
         }
     }
-    for (var g = 0u; g < HEADS; g++) {
-        partial[place.lane] = sums[g];
+    let second = place.lane / params.stride4 % PAIR;
+    for (var first = 0u; first < HEADS; first += PAIR) {
+        for (var p = 0u; p < PAIR; p++) {
+            partial[p * LANES + place.lane] = sums[min(first + p, HEADS - 1u)];
+        }
         workgroupBarrier();
-        if (place.lane < params.stride4) {
-            var sum = partial[place.lane];
+        let g = first + second;
+        if (place.lane < PAIR * params.stride4 && g < HEADS) {
+            var sum = partial[second * LANES + d];
             for (var s = 1u; s < shares; s++) {
-                sum += partial[s * params.stride4 + place.lane];
+                sum += partial[second * LANES + s * params.stride4 + d];
             }
+            let last = min(first + PAIR, HEADS) - 1u;
+            let whole = select(total[first], total[last], second == 1u);
             let head = row * params.heads + unit * HEADS + g;
             if (entry.z + 1u - seen <= SPLIT) {
-                output[head * params.stride4 + place.lane] = sum / total[g];
+                output[head * params.stride4 + d] = sum / whole;
             } else {
                 let part = (head * params.scratch + place.group.x) * (params.stride4 + 1u);
-                parts[part + place.lane] = sum;
-                if (place.lane == 0u) {
-                    parts[part + params.stride4] = vec4<f32>(highest[g], total[g], 0.0, 0.0);
+                parts[part + d] = sum;
+                if (d == 0u) {
+                    let most = select(highest[first], highest[last], second == 1u);
+                    parts[part + params.stride4] = vec4<f32>(most, whole, 0.0, 0.0);
                 }
             }
         }

@@ -8,7 +8,7 @@ struct Params {
     first: u32,    // where this shard's columns begin in an output row, in elements of the output array
     samples: u32,  // 1: there are as many rows as samples; 0: as many as the step has
     groups: u32,   // groups of 32 elements in a row of weights; what of them lies beyond the input's width is zero
-    parts: u32,    // to which groups are dealt out in turn, and which are summed by themselves (matmul_columns.wgsl)
+    parts: u32,    // to which units of the width are dealt out in turn, and which are summed by themselves (matmul_columns.wgsl)
     unused: u32,
 }
 

@@ -44,3 +44,17 @@ fn workgroup_max(place: Place, value: f32) -> f32 {
     }
     return highest;
 }
+
+fn workgroup_sum4(place: Place, value: vec4<f32>) -> vec4<f32> {
+    let x = workgroup_sum(place, value.x);
+    let y = workgroup_sum(place, value.y);
+    let z = workgroup_sum(place, value.z);
+    return vec4<f32>(x, y, z, workgroup_sum(place, value.w));
+}
+
+fn workgroup_max4(place: Place, value: vec4<f32>) -> vec4<f32> {
+    let x = workgroup_max(place, value.x);
+    let y = workgroup_max(place, value.y);
+    let z = workgroup_max(place, value.z);
+    return vec4<f32>(x, y, z, workgroup_max(place, value.w));
+}

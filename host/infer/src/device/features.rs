@@ -15,6 +15,9 @@ pub struct Features {
     pub timestamps: bool,
 }
 
+/// Lanes of a subgroup at least.
+const LEAST_SUBGROUP: u32 = 4;
+
 impl Features {
     /// None of them.
     pub const NONE: Features = Features {
@@ -73,7 +76,9 @@ impl Features {
     pub(super) fn of(adapter: &wgpu::Adapter) -> Features {
         let has = |feature| adapter.features().contains(feature);
         Features {
-            subgroup: has(wgpu::Features::SUBGROUP),
+            // Kernels count on four lanes, as WebGPU promises.
+            subgroup: has(wgpu::Features::SUBGROUP)
+                && adapter.get_info().subgroup_min_size >= LEAST_SUBGROUP,
             f16: has(wgpu::Features::SHADER_F16),
             cooperative: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
                 && adapter

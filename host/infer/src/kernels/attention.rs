@@ -246,7 +246,13 @@ impl AttentionKernel {
                 )
             }
             AttentionKernel::Split { base, unit, kv } => join(
-                &[("LANES", SPLIT_LANES), ("HEADS", unit), ("SPLIT", SPLIT)],
+                &[
+                    ("LANES", SPLIT_LANES),
+                    ("HEADS", unit),
+                    ("SPLIT", SPLIT),
+                    // Of more than four heads, weights take the room that their sums would.
+                    ("PAIR", if matches!(unit, 2..=4) { 2 } else { 1 }),
+                ],
                 &files(
                     kv,
                     reduction(base),

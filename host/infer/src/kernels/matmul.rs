@@ -7,9 +7,12 @@ use super::columns;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
-use crate::matrix::{Layout, StorageFormat};
+use crate::matrix::{Layout, MOST_PARTS, StorageFormat};
 use crate::touch::{Area, Touch};
 use tidegate_weights::Activation;
+
+/// Sums of four columns that go through workgroup memory at once, of which every device has 16 KiB.
+const MOST_PARTIAL: u32 = 1024;
 
 /// What a matmul does with its sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,22 +93,22 @@ pub enum Tiling {
         /// Whether lanes tell each other what they have read of the input, which takes subgroups of 8 or more.
         broadcast: bool,
     },
-    /// `rows` by 4 in a workgroup whose lanes take turns along the width: floats on GPUs, and few rows of what has other tilings
-    /// for many.
+    /// `rows` by 4 in a workgroup whose lanes take turns along the width: few rows of what has other tilings
+    /// for many, and what is beside products by dots.
     Reduce {
         /// Rows of a tile.
         rows: u32,
         /// Whether lanes add up over subgroups before they do in workgroup memory.
         subgroup: bool,
     },
-    /// `rows` by `4 * across` in a workgroup whose lanes have parts of the width: integers on GPUs.
+    /// `rows` by `4 * across` in a workgroup whose lanes have parts of the width: GPUs.
     Columns {
         /// Rows of a tile.
         rows: u32,
         /// Lanes beside each other that have the same part.
         across: u32,
         /// Parts that a workgroup sums at once; of a narrow matrix, which has fewer, some lanes have none.
-        parts: u32,
+        slots: u32,
     },
     /// 64 by 64 in a workgroup, through its memory in f16: GPUs with f16, many rows.
     TileF16,
@@ -147,10 +150,10 @@ impl Tiling {
         };
         let subgroup = kernels.matmul != KernelVariant::Portable && kernels.base == Base::Subgroup;
         let reduce = |rows| Tiling::Reduce { rows, subgroup };
-        let columns = |rows, across, parts| Tiling::Columns {
+        let columns = |rows, across, slots| Tiling::Columns {
             rows,
             across,
-            parts,
+            slots,
         };
         let integers = matches!(stored, StorageFormat::Int8 | StorageFormat::Int4);
         match kernels.matmul {
@@ -174,16 +177,16 @@ impl Tiling {
                     },
                 ),
             ],
-            KernelVariant::Portable | KernelVariant::Subgroup
-                if Layout::of(kernels, stored) == Layout::Tiles =>
-            {
-                vec![
-                    // Few rows: many lanes for each column, so that all of a device is at work.
-                    (1, columns(1, 4, 64)),
-                    (8, columns(4, 4, 32)),
-                    (u32::MAX, columns(8, 8, 16)),
-                ]
-            }
+            KernelVariant::Portable | KernelVariant::Subgroup => vec![
+                // Few rows: many lanes for each column, so that all of a device is at work.
+                (1, columns(1, 4, 64)),
+                (8, columns(4, 4, 64)),
+                // Of integers, which take more registers, a workgroup is better small.
+                (
+                    u32::MAX,
+                    columns(8, if stored.is_float() { 16 } else { 8 }, 16),
+                ),
+            ],
             _ => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
         }
     }
@@ -299,15 +302,26 @@ impl MatmulKernel {
             Tiling::Columns {
                 rows,
                 across,
-                parts,
+                slots,
             } => {
+                files.push(halves(self.stored));
                 written = columns::source(self.stored, rows);
                 files.push(&written);
+                // Sums that workgroup memory has room for.
+                let room = MOST_PARTIAL / (across * slots);
+                let together = rows.min(room);
+                let held = if rows == together {
+                    slots * (room / rows).min(MOST_PARTS.div_ceil(slots))
+                } else {
+                    slots
+                };
                 vec![
                     ("ROWS", rows),
                     ("ACROSS", across),
-                    ("PARTS", parts),
-                    ("LANES", across * parts),
+                    ("SLOTS", slots),
+                    ("HELD", held),
+                    ("TOGETHER", together),
+                    ("LANES", across * slots),
                 ]
             }
             Tiling::TileF16 => {

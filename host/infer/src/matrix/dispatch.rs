@@ -129,7 +129,7 @@ impl Builder<'_> {
                 [matrix.width, matrix.columns, shard.first].map(|n| (n / 4) as u32);
             let samples = u32::from(of == Count::Samples);
             let groups = matrix.groups as u32;
-            let parts = parts(groups);
+            let parts = parts(shard.stored, groups);
             let parameters = [columns4, width4, stride, first, samples, groups, parts, 0];
             let parameters = self.uniform("matmul", &parameters);
             let tilings = Tiling::of(self.kernels, shard.stored, subgroups);

@@ -17,12 +17,11 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The order in which a set of kernels reads rows that are so stored.
+    /// The order in which a set of kernels reads rows.
     #[must_use]
-    pub fn of(kernels: KernelSet, stored: StorageFormat) -> Layout {
+    pub fn of(kernels: KernelSet) -> Layout {
         match kernels.matmul {
-            KernelVariant::Software => Layout::Tiles,
-            KernelVariant::Portable | KernelVariant::Subgroup if !stored.is_float() => {
+            KernelVariant::Software | KernelVariant::Portable | KernelVariant::Subgroup => {
                 Layout::Tiles
             }
             _ => Layout::Rows,

@@ -16,6 +16,7 @@ pub(crate) use arrived::Arrived;
 pub(crate) use dispatch::{Quantized, most_quantized};
 pub use layout::Layout;
 pub(crate) use packing::Packing;
+pub(crate) use parts::MOST_PARTS;
 pub use storage::StorageFormat;
 
 use crate::buffer::Buffer;

@@ -208,7 +208,7 @@ impl<'a> Packing<'a> {
                     first: run.first + first,
                     rows,
                 };
-                let layout = Layout::of(kernels, run.stored);
+                let layout = Layout::of(kernels);
                 shards.push(self.shard(site, layout, label, &shard, bytes)?);
             }
         }

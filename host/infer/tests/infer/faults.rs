@@ -412,8 +412,11 @@ fn the_environment_chooses_the_kernels() {
     }
 }
 
-/// In the place of the loop over the width in `matmul_reduce.wgsl`.
-const LOOP: &str = "for (var k = lane; k < params.groups * CHUNKS; k += LANES) {";
+/// In the place of the loop over the width in `matmul_columns.wgsl`.
+const LOOP: &str = "for (var u = part; u < units; u += params.parts) {";
+
+/// What adds up an eight of parts there.
+const EIGHT: &str = "p < min(begin + EIGHT, min(params.parts - round, HELD)); p++";
 
 /// The same in `matmul_software.wgsl`.
 const SOFTWARE_LOOP: &str = "for (var g = 0u; g < params.groups; g++) {";
@@ -427,10 +430,8 @@ fn kernels_that_sum_backwards_for_more_rows_are_not_reproducible() {
     for (variant, from, to) in [
         (
             KernelVariant::Portable,
-            LOOP,
-            "let last = (params.groups * CHUNKS - 1u - lane) / LANES * LANES;
-             for (var j = lane; j < params.groups * CHUNKS; j += LANES) {
-             let k = select(j, lane + last - (j - lane), ROWS > 1u);",
+            "whole[c] += partial[p * SUMS + lane];",
+            "whole[c] += partial[select(p, HELD - EIGHT - p, ROWS > 1u) * SUMS + lane];",
         ),
         (
             KernelVariant::Software,
@@ -462,13 +463,16 @@ fn kernels_that_leave_out_a_part_of_wide_rows_are_not_used() {
     for (from, to) in [
         (
             LOOP,
-            "for (var k = lane; k < (params.groups - 1u) * CHUNKS; k += LANES) {",
+            "for (var u = part; u + UNITS < units; u += params.parts) {",
         ),
         (
             LOOP,
-            "for (var k = lane; k < min(params.groups * CHUNKS, 1024u); k += LANES) {",
+            "for (var u = part; u < min(units, 256u); u += params.parts) {",
         ),
-        ("for (var half = LANES / 2u;", "for (var half = LANES / 4u;"),
+        (
+            EIGHT,
+            "p < min(begin + 4u, min(params.parts - round, HELD)); p++",
+        ),
     ] {
         device.sabotage("matmul", Sabotage::Edited { from, to });
         let error =
@@ -482,23 +486,22 @@ fn kernels_that_leave_out_a_part_of_wide_rows_are_not_used() {
 fn kernels_that_leave_out_a_part_of_wide_rows_of_integers_are_not_used() {
     let checkpoint = Checkpoint::random(even_config(), Format::Int8, 5);
     let device = to_spoil();
-    let groups = "for (var g = part; g < params.groups; g += params.parts) {";
     for (from, to) in [
         (
-            groups,
-            "for (var g = part; g + 1u < params.groups; g += params.parts) {",
+            LOOP,
+            "for (var u = part; u + 1u < units; u += params.parts) {",
         ),
         (
-            groups,
-            "for (var g = part; g < min(params.groups, 100u); g += params.parts) {",
+            LOOP,
+            "for (var u = part; u < min(units, 100u); u += params.parts) {",
         ),
         (
-            "for (var p = 0u; p < min(params.parts - round, PARTS); p++) {",
-            "for (var p = 0u; p < min(params.parts - round, 8u); p++) {",
+            EIGHT,
+            "p < min(begin + 4u, min(params.parts - round, HELD)); p++",
         ),
         (
-            "for (var round = 0u; round < params.parts; round += PARTS) {",
-            "for (var round = 0u; round < min(params.parts, PARTS); round += PARTS) {",
+            "for (var round = 0u; round < params.parts; round += HELD) {",
+            "for (var round = 0u; round < min(params.parts, HELD); round += HELD) {",
         ),
     ] {
         device.sabotage("matmul", Sabotage::Edited { from, to });
@@ -582,8 +585,20 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
         (
             KernelVariant::Portable,
             "attention",
-            "d < params.stride4; d++",
-            "d < min(params.stride4, 32u); d++",
+            "for (; d < params.stride4; d++) {",
+            "for (; d + 1u < params.stride4; d++) {",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            "sums[g] += dot(k_3, queries[q + 3u]);",
+            "sums[g] += dot(k_3, queries[q + 3u]) * select(0.0, 1.0, d < 32u);",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            "select(0.0, weights[w + at_3], at + 3u * shares < count) * v_3",
+            "0.0 * v_3",
         ),
         (
             KernelVariant::Portable,
@@ -638,9 +653,10 @@ fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
         (
             KernelVariant::Portable,
             "attention",
-            "for (var d = 0u; d < params.stride4; d++) {",
-            "for (var j = 0u; j < params.stride4; j++) {
-             let d = select(j, params.stride4 - 1u - j, step.rows > 1u);",
+            "sums[g] += dot(k_0, queries[q]);\n                    sums[g] += dot(k_1, queries[q + 1u]);",
+            "let first = select(dot(k_0, queries[q]), dot(k_1, queries[q + 1u]), step.rows > 1u);
+             sums[g] += first;
+             sums[g] += select(dot(k_1, queries[q + 1u]), dot(k_0, queries[q]), step.rows > 1u);",
         ),
     ] {
         device.sabotage(kernel, Sabotage::Edited { from, to });

@@ -329,11 +329,11 @@ fn a_row_has_the_same_bits_at_any_number_of_rows() {
 
 /// Who sums what differs, and not the sums: no subgroup has a part in them.
 #[test]
-fn products_of_integers_have_the_same_bits_in_both_variants_for_gpus() {
+fn products_have_the_same_bits_in_both_variants_for_gpus() {
     let labs = [KernelVariant::Portable, KernelVariant::Subgroup]
         .map(|variant| Lab::on(gpu(), variant, false).unwrap());
     let mut random = Random(52);
-    for format in [Format::Int8, Format::Int4, Format::Q4K, Format::Q6K] {
+    for format in FORMATS {
         // 80 groups: more than there are parts, and no multiple of them.
         let width = 2560;
         let weights = Weights::random(&mut random, format, 37, width);

@@ -7,6 +7,7 @@ mod loading;
 mod options;
 mod passes;
 mod profile;
+mod scratch;
 mod sizes;
 
 pub use gpu::GpuDecoder;

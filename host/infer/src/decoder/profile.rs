@@ -67,6 +67,9 @@ impl GpuDecoder {
 
     fn upload_first_pass(&mut self, step: &[StepSequence]) -> Option<Extent> {
         let [rows, samples] = self.pass;
+        let end = |sequence: &StepSequence| sequence.position as usize + sequence.tokens.len();
+        let positions = step.iter().map(end).max().unwrap_or(0);
+        let rows = rows.min(self.scratch.rows(positions));
         let pass = passes(step, rows, samples).into_iter().next()?;
         let mut samplings = Vec::new();
         let extent = self.words.fill(step, &pass, &mut samplings);

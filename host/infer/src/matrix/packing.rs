@@ -1,5 +1,8 @@
 //! Which row of which tensor each row of a matrix is, and the way of them to the device.
 
+use std::num::NonZero;
+use std::ops::Range;
+
 use tidegate_weights::{RowParts, Tensor};
 
 use super::layout::{Layout, Tile};
@@ -216,7 +219,7 @@ impl<'a> Packing<'a> {
         bytes: u64,
     ) -> Result<Shard, LoadError> {
         let stored = run.stored;
-        let mut tile = Tile::new(layout, stored, self.groups());
+        let tile = Tile::new(layout, stored, self.groups());
         let tiles = run.rows.div_ceil(TILE);
         let mut streams: Vec<Option<Stream>> = tile
             .parts
@@ -224,25 +227,16 @@ impl<'a> Packing<'a> {
             .map(|part| Stream::new(gpu, label, part.len() * tiles))
             .collect();
         let failed = |error| LoadError::from_wait(error, bytes);
-        let mut numbers = DeviceRow::default();
-        let mut scratch = Scratch::default();
-        for index in 0..tiles {
-            for row in 0..TILE {
-                let at = index * TILE + row;
-                let source = (at < run.rows)
-                    .then(|| self.rows.get(run.first + at))
-                    .flatten();
-                numbers.clear(stored, tile.groups());
-                if let Some(Some((tensor, row))) = source
-                    && let Some(tensor) = self.tensors.get(*tensor)
-                {
-                    self.read(tensor, *row, stored, &mut scratch, &mut numbers)?;
-                }
-                tile.put(row, &numbers);
-            }
-            for (stream, part) in streams.iter_mut().zip(&tile.parts) {
-                if let Some(stream) = stream {
-                    stream.push(gpu, part).map_err(failed)?;
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        // So many are in memory at a time.
+        let share = (PIECE / tile.parts.iter().map(Vec::len).sum::<usize>().max(1)).max(1);
+        for first in (0..tiles).step_by(share * threads) {
+            let end = tiles.min(first + share * threads);
+            for parts in self.tiles(layout, run, first..end, threads)? {
+                for (stream, part) in streams.iter_mut().zip(&parts) {
+                    if let Some(stream) = stream {
+                        stream.push(gpu, part).map_err(failed)?;
+                    }
                 }
             }
         }
@@ -269,6 +263,71 @@ impl<'a> Packing<'a> {
             first: run.first,
             columns: padded(run.rows),
         })
+    }
+
+    /// Packs tiles of a run by so many threads. What they give, one after another, is what one would give.
+    fn tiles(
+        &self,
+        layout: Layout,
+        run: &Run,
+        tiles: Range<usize>,
+        threads: usize,
+    ) -> Result<Vec<[Vec<u8>; 4]>, LoadError> {
+        let share = tiles.len().div_ceil(threads.max(1)).max(1);
+        let end = tiles.end;
+        let mut shares = tiles.step_by(share).map(|from| from..end.min(from + share));
+        let Some(own) = shares.next() else {
+            return Ok(Vec::new());
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = shares
+                .map(|share| scope.spawn(move || self.tiles_alone(layout, run, share)))
+                .collect();
+            let mut packed = vec![self.tiles_alone(layout, run, own)?];
+            for other in others {
+                match other.join() {
+                    Ok(parts) => packed.push(parts?),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok(packed)
+        })
+    }
+
+    /// Packs tiles of a run, one after another.
+    fn tiles_alone(
+        &self,
+        layout: Layout,
+        run: &Run,
+        tiles: Range<usize>,
+    ) -> Result<[Vec<u8>; 4], LoadError> {
+        let stored = run.stored;
+        let mut tile = Tile::new(layout, stored, self.groups());
+        let mut packed = tile
+            .parts
+            .each_ref()
+            .map(|part| Vec::with_capacity(part.len() * tiles.len()));
+        let mut numbers = DeviceRow::default();
+        let mut scratch = Scratch::default();
+        for index in tiles {
+            for row in 0..TILE {
+                let at = index * TILE + row;
+                let source = (at < run.rows)
+                    .then(|| self.rows.get(run.first + at))
+                    .flatten();
+                numbers.clear(stored, tile.groups());
+                if let Some(Some((tensor, row))) = source
+                    && let Some(tensor) = self.tensors.get(*tensor)
+                {
+                    self.read(tensor, *row, stored, &mut scratch, &mut numbers)?;
+                }
+                tile.put(row, &numbers);
+            }
+            for (packed, part) in packed.iter_mut().zip(&tile.parts) {
+                packed.extend_from_slice(part);
+            }
+        }
+        Ok(packed)
     }
 
     /// The numbers of one row.
@@ -338,5 +397,109 @@ impl Stream {
             self.send(gpu)?;
         }
         Ok(self.buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_weights::Format;
+
+    use super::*;
+
+    const FORMATS: [Format; 7] = [
+        Format::F32,
+        Format::F16,
+        Format::Bf16,
+        Format::Int8,
+        Format::Int4,
+        Format::Q4K,
+        Format::Q6K,
+    ];
+
+    /// Stored rows of which no two are alike, every number in them finite.
+    fn bytes(format: Format, rows: usize, width: usize) -> Vec<u8> {
+        let byte = |at: u32| ((at.wrapping_mul(2_654_435_761) >> 16) % 60) as u8;
+        (0..(rows * format.row_bytes(width)) as u32)
+            .map(byte)
+            .collect()
+    }
+
+    fn tensor(format: Format, rows: usize, width: usize, bytes: &[u8]) -> Tensor<'_> {
+        Tensor::in_memory("a tensor", format, rows, width, bytes).unwrap()
+    }
+
+    /// What so many threads make of all runs, `wave` tiles of each thread at a time.
+    fn packed(
+        packing: &Packing<'_>,
+        layout: Layout,
+        threads: usize,
+        wave: usize,
+    ) -> Result<Vec<[Vec<u8>; 4]>, LoadError> {
+        let mut all = Vec::new();
+        for run in packing.runs() {
+            let tiles = run.rows.div_ceil(TILE);
+            let mut of_run: [Vec<u8>; 4] = Default::default();
+            for first in (0..tiles).step_by(wave * threads) {
+                let end = tiles.min(first + wave * threads);
+                for parts in packing.tiles(layout, &run, first..end, threads)? {
+                    for (all, part) in of_run.iter_mut().zip(parts) {
+                        all.extend(part);
+                    }
+                }
+            }
+            all.push(of_run);
+        }
+        Ok(all)
+    }
+
+    fn same_by_any_number_of_threads(packing: &Packing<'_>, what: &str) {
+        for layout in [Layout::Rows, Layout::Tiles] {
+            let alone = packed(packing, layout, 1, usize::MAX / 8).unwrap();
+            let size: usize = alone.iter().flatten().map(Vec::len).sum();
+            assert_eq!(size as u64, packing.bytes(), "{what}");
+            for (threads, wave) in [(2, 1000), (3, 1), (7, 2), (64, 1)] {
+                let found = packed(packing, layout, threads, wave).unwrap();
+                assert!(found == alone, "{what}, {layout:?}, {threads} threads");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_pack_the_bytes_that_one_packs() {
+        for format in FORMATS {
+            for rows in [1, 31, 33, 300] {
+                let widths = if StorageFormat::of(format).is_float() {
+                    [42, 256]
+                } else {
+                    [256, 512]
+                };
+                for width in widths {
+                    let (a, b) = (bytes(format, rows, width), bytes(Format::F16, rows, width));
+                    let a = || tensor(format, rows, width, &a);
+                    let b = || tensor(Format::F16, rows, width, &b);
+                    let what = format!("{format:?}, {rows} rows of {width}");
+                    same_by_any_number_of_threads(&Packing::plain(a()), &what);
+                    same_by_any_number_of_threads(&Packing::stacked(vec![a(), b()]), &what);
+                    same_by_any_number_of_threads(&Packing::alternating(a(), b()), &what);
+                    same_by_any_number_of_threads(&Packing::heads(vec![a(), b()], 3), &what);
+                    let head = width / 2;
+                    same_by_any_number_of_threads(&Packing::by_heads(a(), head), &what);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_refused_by_whoever_comes_upon_it() {
+        let mut rows = bytes(Format::F32, 200, 64);
+        let end = rows.len();
+        rows[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
+        let packing = Packing::plain(tensor(Format::F32, 200, 64, &rows));
+        let error = |threads| {
+            let failed = packed(&packing, Layout::Tiles, threads, 100).unwrap_err();
+            failed.to_string()
+        };
+        assert!(error(1).contains("a tensor"), "{}", error(1));
+        assert_eq!(error(4), error(1));
     }
 }

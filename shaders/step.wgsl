@@ -1,10 +1,10 @@
 // The rows of a step, as the host uploads them; every kernel that works on rows begins with this file.
 
 struct Step {
-    rows: u32,    // rows in this step
-    samples: u32, // rows among them from which something is sampled
-    unused_0: u32,
-    unused_1: u32,
+    rows: u32,      // rows in this step
+    samples: u32,   // rows among them from which something is sampled
+    positions: u32, // the highest position, plus 1
+    unused: u32,
     // [max_rows] of (where the block table of the row's sequence begins, token, position, row that sample i comes from)
     entries: array<vec4<u32>>,
 }

@@ -1,7 +1,7 @@
 // Merges the splits of rows that see more than SPLIT positions, in their order.
 // Workgroup: one head of one row; a lane has 4 elements. Grid: (heads, rows).
 
-@group(0) @binding(2) var<storage, read> parts: array<vec4<f32>>;        // [rows, heads, scratch, stride / 4 + 1]
+@group(0) @binding(2) var<storage, read> parts: array<vec4<f32>>;        // [rows, heads, splits_of_head(), stride / 4 + 1]
 @group(0) @binding(3) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
 @compute @workgroup_size(LANES)
@@ -15,7 +15,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let splits = (count + SPLIT - 1u) / SPLIT;
     let head = row * params.heads + group.x;
     let stride = params.stride4 + 1u;
-    let first = head * params.scratch * stride;
+    let first = head * splits_of_head() * stride;
     var highest = -3.0e38;
     for (var s = 0u; s < splits; s++) {
         highest = max(highest, parts[first + s * stride + params.stride4].x);

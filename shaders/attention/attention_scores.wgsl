@@ -4,7 +4,7 @@
 
 @group(0) @binding(2) var<storage, read> keys: array<Kv>;                // [blocks, BLOCK, kv_heads, stride / 4]
 @group(0) @binding(3) var<storage, read> queries: array<vec4<f32>>;      // [rows, heads, stride / 4]
-@group(0) @binding(5) var<storage, read_write> scores: array<vec4<f32>>; // [rows, heads, scratch / 4]
+@group(0) @binding(5) var<storage, read_write> scores: array<vec4<f32>>; // [rows, heads, scores_of_head() / 4]
 
 fn multiply(
     d: u32,
@@ -78,7 +78,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
             let sum = sums[q];
             let score = vec4<f32>(score_of(sum.x), score_of(sum.y), score_of(sum.z), score_of(sum.w));
             let head = unit + q / HEADS * params.heads + q % HEADS;
-            scores[head * (params.scratch / 4u) + g * 8u + lane] = select(vec4<f32>(NOTHING), score, inside);
+            scores[head * (scores_of_head() / 4u) + g * 8u + lane] = select(vec4<f32>(NOTHING), score, inside);
         }
     }
 }

@@ -26,3 +26,8 @@ fn is_mine(first: u32) -> bool {
     }
     return are_neighbours(first / TILE * TILE) == (ROWS == TILE);
 }
+
+// Scores of one head that there is scratch for in this step: what its rows may see, not all that a sequence may come to.
+fn scores_of_head() -> u32 {
+    return min(params.scratch, (step.positions + GROUP - 1u) / GROUP * GROUP);
+}

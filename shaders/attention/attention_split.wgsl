@@ -6,7 +6,7 @@
 @group(0) @binding(2) var<storage, read> keys: array<Kv>;               // [blocks, BLOCK, kv_heads, stride / 4]
 @group(0) @binding(3) var<storage, read> queries: array<vec4<f32>>;     // [rows, heads, stride / 4]
 @group(0) @binding(5) var<storage, read> values: array<Kv>;             // [blocks, BLOCK, kv_heads, stride / 4]
-// [rows, heads, scratch, stride / 4 + 1]: sums of a split, then its highest score and the sum of its weights.
+// [rows, heads, splits_of_head(), stride / 4 + 1]: sums of a split, then its highest score and the sum of its weights.
 @group(0) @binding(6) var<storage, read_write> parts: array<vec4<f32>>;
 @group(0) @binding(7) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
@@ -155,7 +155,7 @@ fn main(place: Place) {
             if (entry.z + 1u - seen <= SPLIT) {
                 output[head * params.stride4 + d] = sum / whole;
             } else {
-                let part = (head * params.scratch + place.group.x) * (params.stride4 + 1u);
+                let part = (head * splits_of_head() + place.group.x) * (params.stride4 + 1u);
                 parts[part + d] = sum;
                 if (d == 0u) {
                     let most = select(highest[first], highest[last], second == 1u);

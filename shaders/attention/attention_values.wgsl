@@ -2,7 +2,7 @@
 // Workgroup: 32 elements of one unit of ROWS rows, four to a lane. Grid: (stride / 32, units, rows / ROWS).
 
 @group(0) @binding(2) var<storage, read> values: array<Kv>;              // [blocks, BLOCK, kv_heads, stride / 4]
-@group(0) @binding(3) var<storage, read> scores: array<vec4<f32>>;       // [rows, heads, scratch / 4]
+@group(0) @binding(3) var<storage, read> scores: array<vec4<f32>>;       // [rows, heads, scores_of_head() / 4]
 @group(0) @binding(5) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
 // Adds up four positions from `place` on; past the last row's, `left` away, its value is read again and weighs nothing.
@@ -48,7 +48,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
     var totals: array<vec4<f32>, QUERIES>;
     var sums: array<vec4<f32>, QUERIES>;
     for (var q = 0u; q < QUERIES; q++) {
-        starts[q] = (unit + q / HEADS * params.heads + q % HEADS) * (params.scratch / 4u);
+        starts[q] = (unit + q / HEADS * params.heads + q % HEADS) * (scores_of_head() / 4u);
         totals[q] = vec4<f32>();
         sums[q] = vec4<f32>();
     }

@@ -1,36 +1,81 @@
-// The Gumbel-max draw of a chunk: the greatest of logit / temperature + noise. Task: a chunk. Grid: (tasks, rows).
+// What a chunk has to say to the draw: the greatest of logit / temperature + noise (Gumbel-max). Of a row that top_k or top_p
+// cut, which the last dispatch searches: the chunk's likeliest tokens, as many as its list holds. Task: a chunk. Grid:
+// (tasks, rows).
 
-// More than this below the greatest scaled logit no noise can win: noise is between -2.82 and 16.64.
-const HOPELESS: f32 = 20.0;
+@group(0) @binding(1) var<storage, read> logits: array<vec4<u32>>;        // [samples, stride4], bits of f32
+@group(0) @binding(2) var<storage, read_write> scratch: array<vec2<u32>>; // [samples, row_scratch()]
 
-// Upper halves of products of two u32.
-fn high_product(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
-    let mask = vec2<u32>(0xffffu);
-    let shift = vec2<u32>(16u);
-    let low = (a & mask) * (b & mask);
-    let middle = (a >> shift) * (b & mask) + (low >> shift);
-    let other = (a & mask) * (b >> shift) + (middle & mask);
-    return (a >> shift) * (b >> shift) + (middle >> shift) + (other >> shift);
+// How far below the greatest logit a token is, finer near it. It only says what is listed; what is not listed is known by
+// key, so that nothing hangs on its rounding.
+fn bin_of(scaled: vec4<f32>) -> vec4<u32> {
+    return vec4<u32>(min(sqrt(scaled) * (f32(BINS) / 9.5), vec4<f32>(f32(BINS - 1u))));
 }
 
-// Philox4x32-10 at counter (block, index, 0, 0). Source: Salmon et al. 2011.
-fn philox(block: u32, index: u32, seed: vec2<u32>) -> vec4<u32> {
-    let factors = vec2<u32>(0xd2511f53u, 0xcd9e8d57u);
-    var counter = vec4<u32>(block, index, 0u, 0u);
-    var key = seed;
-    for (var round = 0u; round < 10u; round++) {
-        let high = high_product(counter.xz, factors);
-        let low = counter.xz * factors;
-        counter = vec4<u32>(high.y ^ counter.y ^ key.x, low.y, high.x ^ counter.w ^ key.y, low.x);
-        key += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);
+fn list(row: u32, chunk: u32, lane: u32, greatest: u32) {
+    let most = vec4<f32>(number(greatest));
+    let reach = vec4<f32>(rows[row].reach);
+    let inverse = rows[row].inverse;
+    let first = chunk * params.chunk4 + first_of(lane);
+    let end = chunk_end(chunk);
+    // The share that top_p keeps is one of all tokens, unless top_k has cut first.
+    let weighs = rows[row].top_p < 1.0 && !counts_tokens(row);
+    clear_bins(lane);
+    var sum = 0.0;
+    for (var at4 = first; at4 < end; at4 += STEP) {
+        let key = keys_at(row, at4);
+        let scaled = min(most - numbers(key), reach) * inverse;
+        let bin = bin_of(scaled);
+        for (var i = 0u; i < 4u; i++) {
+            if (key[i] > 0u) {
+                count_bin(bin[i]);
+            }
+        }
+        if (weighs) {
+            sum += dot(select(vec4<f32>(), vec4<f32>(1.0), key > vec4<u32>()), exp(-scaled));
+        }
     }
-    return counter;
-}
-
-// -ln(-ln u): the uniform numbers are exact in f32.
-fn noise(words: vec4<u32>) -> vec4<f32> {
-    let uniform_numbers = (vec4<f32>(words >> vec4<u32>(9u)) + vec4<f32>(0.5)) * (1.0 / 8388608.0);
-    return -logarithm(-logarithm(uniform_numbers));
+    sum = share_sum(lane, sum);
+    let bins = bins_within(lane, LISTED);
+    var count = 0u;
+    if (!ALONE) {
+        for (var at4 = first; at4 < end; at4 += STEP) {
+            let key = keys_at(row, at4);
+            let bin = bin_of(min(most - numbers(key), reach) * inverse);
+            let listed = select(vec4<u32>(), key, bin < vec4<u32>(bins)) > vec4<u32>();
+            count += dot(select(vec4<u32>(), vec4<u32>(1u), listed), vec4<u32>(1u));
+        }
+    }
+    let before = share_before(lane, count);
+    var place = before.x;
+    var rest = 0u;
+    for (var at4 = first; at4 < end; at4 += STEP) {
+        let key = keys_at(row, at4);
+        let bin = bin_of(min(most - numbers(key), reach) * inverse);
+        let listed = select(vec4<u32>(), key, bin < vec4<u32>(bins));
+        let others = select(key, vec4<u32>(), listed > vec4<u32>());
+        rest = max(rest, max(max(others.x, others.y), max(others.z, others.w)));
+        if (any(listed > vec4<u32>())) {
+            for (var i = 0u; i < 4u; i++) {
+                if (listed[i] > 0u) {
+                    if (place < LISTED) {
+                        scratch[list_at(row, chunk) + place] = vec2<u32>(listed[i], at4 * 4u + i);
+                    }
+                    place += 1u;
+                }
+            }
+        }
+    }
+    rest = share_most(lane, rest);
+    var total = before.y;
+    if (ALONE) {
+        total = place;
+    }
+    if (speaks(lane)) {
+        // Should two passes have rounded bins differently, a list that has overflown is none.
+        let held = total <= LISTED;
+        scratch[drawn_at(row, chunk)] = vec2<u32>(select(0u, total, held), select(greatest, rest, held));
+        scratch[drawn_at(row, chunk) + 1u] = vec2<u32>(bitcast<u32>(sum), 0u);
+    }
 }
 
 @compute @workgroup_size(LANES)
@@ -40,27 +85,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (chunk >= params.chunks || rows[row].inverse == 0.0) {
         return;
     }
-    let s = next_search(row, chunk, lane);
-    let most = vec4<f32>(number(s.most));
-    let inverse = rows[row].inverse;
-    let reach = vec4<f32>(min(rows[row].reach, rows[row].distance));
-    let seed = vec2<u32>(rows[row].seed_low, rows[row].seed_high);
+    let greatest = row_greatest(row, lane).x;
+    if (rows[row].levels > 0u) {
+        list(row, chunk, lane, greatest);
+        return;
+    }
+    let draw = draw_of(row, greatest, LEAST);
     let end = chunk_end(chunk);
     var best = vec2<u32>(0u, NONE);
     for (var at4 = chunk * params.chunk4 + first_of(lane); at4 < end; at4 += STEP) {
-        let key = keys_at(row, at4);
-        let below = most - numbers(key);
-        let scaled = min(below, reach) * inverse;
-        let kept = select(key, vec4<u32>(), below > reach);
-        let hopeful = select(kept, vec4<u32>(), scaled > vec4<f32>(HOPELESS)) >= vec4<u32>(s.low);
-        if (any(hopeful)) {
-            let scores = noise(philox(at4, rows[row].index, seed)) - scaled;
-            let score = select(vec4<u32>(), keys(bitcast<vec4<u32>>(scores)), hopeful);
-            best = greatest4(best, score, at4);
-        }
+        best = best_score(best, draw, keys_at(row, at4), at4);
     }
     best = share_greatest(lane, best);
     if (speaks(lane)) {
-        scratch[drawn_at(row, chunk)] = vec4<u32>(best, 0u, 0u);
+        scratch[drawn_at(row, chunk)] = best;
     }
 }

@@ -1,4 +1,7 @@
-// A level of the search: counts and masses of a chunk at sixteen borders. Task: a chunk. Grid: (tasks, rows).
+// The results of rows of which top_k or top_p cut some: their borders, the draw among what is left, and whatever
+// sample_finish.wgsl does. Task: a row. Grid: (tasks).
+
+struct Tally { counts: Counts, masses: Masses }
 
 fn count_key(counts: Counts, at: Counts, key: u32) -> Counts {
     let k = vec4<u32>(key);
@@ -24,74 +27,102 @@ fn add_mass(masses: Masses, at: Counts, key: u32, mass: f32) -> Masses {
     );
 }
 
+// Counts and masses of what a lane looks at, at sixteen borders. What is outside the interval counts nowhere.
+fn count_level(row: u32, lane: u32, s: Search, at_borders: Counts) -> Tally {
+    var tally = Tally();
+    if (s.phase == FOUND) {
+        return tally;
+    }
+    let width = s.high - s.low;
+    let most = number(s.most);
+    let reach = rows[row].reach;
+    let inverse = rows[row].inverse;
+    if (s.whole) {
+        for (var at4 = first_of(lane); at4 < params.stride4; at4 += STEP) {
+            let found = keys_at(row, at4);
+            let inside = found - vec4<u32>(s.low) <= vec4<u32>(width);
+            if (any(inside)) {
+                let key = select(vec4<u32>(), found, inside);
+                tally.counts = count_key(tally.counts, at_borders, key.x);
+                tally.counts = count_key(tally.counts, at_borders, key.y);
+                tally.counts = count_key(tally.counts, at_borders, key.z);
+                tally.counts = count_key(tally.counts, at_borders, key.w);
+                if (s.phase == BY_MASS) {
+                    let mass = exp(min(vec4<f32>(most) - numbers(found), vec4<f32>(reach)) * -inverse);
+                    tally.masses = add_mass(tally.masses, at_borders, key.x, mass.x);
+                    tally.masses = add_mass(tally.masses, at_borders, key.y, mass.y);
+                    tally.masses = add_mass(tally.masses, at_borders, key.z, mass.z);
+                    tally.masses = add_mass(tally.masses, at_borders, key.w, mass.w);
+                }
+            }
+        }
+        return tally;
+    }
+    for (var chunk = 0u; chunk < params.chunks; chunk++) {
+        let listed = scratch[drawn_at(row, chunk)].x;
+        for (var i = first_of(lane); i < listed; i += STEP) {
+            let key = scratch[list_at(row, chunk) + i].x;
+            if (key - s.low <= width) {
+                tally.counts = count_key(tally.counts, at_borders, key);
+                if (s.phase == BY_MASS) {
+                    let mass = exp(min(most - number(key), reach) * -inverse);
+                    tally.masses = add_mass(tally.masses, at_borders, key, mass);
+                }
+            }
+        }
+    }
+    return tally;
+}
+
+// The best score of what a search has left.
+fn best_left(row: u32, lane: u32, s: Search) -> vec2<u32> {
+    let draw = draw_of(row, s.most, s.low);
+    var best = vec2<u32>(0u, NONE);
+    if (s.whole) {
+        for (var at4 = first_of(lane); at4 < params.stride4; at4 += STEP) {
+            best = best_score(best, draw, keys_at(row, at4), at4);
+        }
+        return best;
+    }
+    for (var chunk = 0u; chunk < params.chunks; chunk++) {
+        let listed = scratch[drawn_at(row, chunk)].x;
+        for (var i = first_of(lane); i < listed; i += STEP) {
+            let found = scratch[list_at(row, chunk) + i];
+            if (found.x >= s.low) {
+                let own = vec4<u32>(0u, 1u, 2u, 3u) == vec4<u32>(found.y % 4u);
+                let key = select(vec4<u32>(), vec4<u32>(found.x), own);
+                best = greater(best, best_score(vec2<u32>(0u, NONE), draw, key, found.y / 4u));
+            }
+        }
+    }
+    return best;
+}
+
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let row = group.y;
-    let chunk = task_of(group.x, lane);
-    if (chunk >= params.chunks) {
+    let row = task_of(group.x, lane);
+    if (row >= params.samples) {
         return;
     }
-    let s = next_search(row, chunk, lane);
-    if (chunk == 0u && speaks(lane)) {
-        store_search(state_at(row, params.parity), s);
-    }
-    if (ALONE && s.phase == FOUND) {
-        return;
-    }
-    let at_borders = Counts(borders(s, 0u), borders(s, 4u), borders(s, 8u), borders(s, 12u));
-    let first = chunk * params.chunk4 + first_of(lane);
-    let end = select(chunk_end(chunk), 0u, s.idle || s.phase == FOUND);
-    let low = vec4<u32>(s.low);
-    let width = vec4<u32>(s.high - s.low);
-    var counts = Counts();
-    var masses = Masses();
-    if (s.phase == BY_COUNT) {
-        for (var at4 = first; at4 < end; at4 += STEP) {
-            let found = keys_at(row, at4);
-            // What is outside the interval counts nowhere.
-            let inside = found - low <= width;
-            if (any(inside)) {
-                let key = select(vec4<u32>(), found, inside);
-                counts = count_key(counts, at_borders, key.x);
-                counts = count_key(counts, at_borders, key.y);
-                counts = count_key(counts, at_borders, key.z);
-                counts = count_key(counts, at_borders, key.w);
+    let greatest = row_greatest(row, lane);
+    var token = NONE;
+    if (rows[row].levels > 0u) {
+        var s = begin_search(row, lane, greatest.x);
+        // As many as there may be to all rows of the kind: who has found the border must not leave the others' barriers.
+        for (var level = 0u; level < rows[row].levels; level++) {
+            // Made once a level, so that they are not rounded in two ways.
+            let at_borders = all_borders(s);
+            let tally = count_level(row, lane, s, at_borders);
+            let counts = share_counts(lane, tally.counts);
+            var masses = Masses();
+            if (rows[row].top_p < 1.0) {
+                masses = share_masses(lane, tally.masses);
             }
+            s = narrow(row, s, at_borders, counts, masses);
         }
+        token = share_greatest(lane, best_left(row, lane, s)).y;
     } else {
-        let most = vec4<f32>(number(s.most));
-        let reach = vec4<f32>(rows[row].reach);
-        let inverse = rows[row].inverse;
-        for (var at4 = first; at4 < end; at4 += STEP) {
-            let found = keys_at(row, at4);
-            let inside = found - low <= width;
-            if (any(inside)) {
-                let key = select(vec4<u32>(), found, inside);
-                let mass = exp(min(most - numbers(found), reach) * -inverse);
-                counts = count_key(counts, at_borders, key.x);
-                counts = count_key(counts, at_borders, key.y);
-                counts = count_key(counts, at_borders, key.z);
-                counts = count_key(counts, at_borders, key.w);
-                masses = add_mass(masses, at_borders, key.x, mass.x);
-                masses = add_mass(masses, at_borders, key.y, mass.y);
-                masses = add_mass(masses, at_borders, key.z, mass.z);
-                masses = add_mass(masses, at_borders, key.w, mass.w);
-            }
-        }
+        token = token_of_chunks(row, lane, greatest);
     }
-    masses = share_masses(lane, masses);
-    counts = share_counts(lane, counts);
-    if (speaks(lane) && s.phase != FOUND) {
-        let at = tally_at(row, params.parity, chunk);
-        scratch[at] = counts.a;
-        scratch[at + 1u] = counts.b;
-        scratch[at + 2u] = counts.c;
-        scratch[at + 3u] = counts.d;
-        if (s.phase == BY_MASS) {
-            scratch[at + 4u] = bitcast<vec4<u32>>(masses.a);
-            scratch[at + 5u] = bitcast<vec4<u32>>(masses.b);
-            scratch[at + 6u] = bitcast<vec4<u32>>(masses.c);
-            scratch[at + 7u] = bitcast<vec4<u32>>(masses.d);
-        }
-    }
+    finish(row, lane, greatest, token);
 }

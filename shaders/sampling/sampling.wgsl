@@ -13,12 +13,16 @@ struct Row {
     index: u32,              // place of the token in its answer
     logprobs: u32,           // 0: none asked for; else 1 + how many of the likeliest
     mask: u32,               // 0: none; else 1 + which of the masks
+    levels: u32,             // of the search for what top_k and top_p leave; 0: neither is asked for
     repetition: f32,
     inverse_repetition: f32, // 1 / repetition
     presence: f32,
     frequency: f32,
-    unused_0: u32,
-    unused_1: u32,
+    first_kept: u32,         // its kept adjustments in the lists, ascending by token
+    kept: u32,
+    first_change: u32,       // those that have changed since, ascending by token
+    changes: u32,
+    unused: u32,
 }
 
 struct Params {
@@ -27,15 +31,16 @@ struct Params {
     chunks: u32,  // of a row
     chunk4: u32,  // logits of a chunk / 4
     samples: u32, // rows there is room for
-    parity: u32,  // which half of the search's scratch memory is written
-    begins: u32,  // 1: the first level of the search
-    unused: u32,
+    unused_0: u32,
+    unused_1: u32,
+    unused_2: u32,
 }
 
 const LEAST: u32 = 0x00800000u; // key of the least finite number
 const MOST: u32 = 0xff7fffffu;  // key of the greatest finite number
 const NONE: u32 = 0xffffffffu;  // no token
 const TOP: u32 = 20u;           // likeliest tokens there is room for
+const LISTED: u32 = 128u;       // tokens that a chunk lists at most
 
 @group(0) @binding(0) var<storage, read> rows: array<Row>; // [samples]
 @group(0) @binding(4) var<uniform> params: Params;

@@ -23,10 +23,15 @@ fn share_sum(lane: u32, value: f32) -> f32 {
     return value;
 }
 
-fn share_counts(lane: u32, value: Counts) -> Counts {
+fn share_most(lane: u32, value: u32) -> u32 {
     return value;
 }
 
-fn share_masses(lane: u32, value: Masses) -> Masses {
-    return value;
+// The sum of the lanes before, and that of all; see ALONE.
+fn share_before(lane: u32, value: u32) -> vec2<u32> {
+    return vec2<u32>(0u, value);
+}
+
+// What lanes have written to the logits is read by others.
+fn share_logits() {
 }

@@ -1,38 +1,30 @@
-// Logits, scratch memory and results of the kernels that go through a row chunk by chunk.
-
-@group(0) @binding(1) var<storage, read> logits: array<vec4<u32>>;          // [samples, stride4], bits of f32
-@group(0) @binding(2) var<storage, read_write> scratch: array<vec4<u32>>;   // [samples, row_scratch()]
-@group(0) @binding(3) var<storage, read_write> results: array<vec2<u32>>;   // [samples] (token, log-probability), then
-                                                                            // [samples, TOP] of the likeliest
-// Scratch memory of a row: heads and draws of its chunks, then two halves of the search's, then the chunks' likeliest.
+// How the kernels of a draw go through a row chunk by chunk, and where they keep what they find.
+//
+// Scratch memory of a row, [chunks] of each: heads, draws, likeliest, lists.
 
 fn row_scratch() -> u32 {
-    return params.chunks * (18u + TOP / 2u) + 4u;
+    return params.chunks * (4u + TOP + LISTED);
 }
 
-// (key, token) of a chunk's greatest logit, of equals the lowest token; sum of exp(logit - greatest) where asked for.
+// (key, token) of a chunk's greatest logit, of equals the lowest token; then the sum of exp(logit - greatest) where asked for.
 fn head_at(row: u32, chunk: u32) -> u32 {
-    return row * row_scratch() + chunk;
+    return row * row_scratch() + chunk * 2u;
 }
 
-// (key of the score, token) of what is drawn in a chunk.
+// (key of the score, token) of what is drawn in a chunk. Of a row that is searched: how many tokens the chunk lists, and the
+// key of the greatest that it does not; then the mass of its tokens where asked for.
 fn drawn_at(row: u32, chunk: u32) -> u32 {
-    return row * row_scratch() + params.chunks + chunk;
+    return row * row_scratch() + (params.chunks + chunk) * 2u;
 }
 
-// The search's state, 2 vectors.
-fn state_at(row: u32, parity: u32) -> u32 {
-    return row * row_scratch() + params.chunks * 2u + parity * 2u;
-}
-
-// 16 counts, then 16 masses: 8 vectors.
-fn tally_at(row: u32, parity: u32, chunk: u32) -> u32 {
-    return row * row_scratch() + params.chunks * 2u + 4u + (parity * params.chunks + chunk) * 8u;
-}
-
-// Two (key, token) of the chunk's likeliest in each vector.
+// (key, token) of the chunk's likeliest.
 fn top_at(row: u32, chunk: u32) -> u32 {
-    return row * row_scratch() + params.chunks * 18u + 4u + chunk * (TOP / 2u);
+    return row * row_scratch() + params.chunks * 4u + chunk * TOP;
+}
+
+// (key, token) of what the chunk lists, in no order.
+fn list_at(row: u32, chunk: u32) -> u32 {
+    return row * row_scratch() + params.chunks * (4u + TOP) + chunk * LISTED;
 }
 
 // Keys of the four logits at `at4`; padding is impossible.
@@ -60,4 +52,9 @@ fn greatest4(best: vec2<u32>, key: vec4<u32>, at4: u32) -> vec2<u32> {
     }
     let place = select(select(select(3u, 2u, key.z == most), 1u, key.y == most), 0u, key.x == most);
     return vec2<u32>(most, at4 * 4u + place);
+}
+
+// Whether top_k leaves out anything.
+fn counts_tokens(row: u32) -> bool {
+    return rows[row].top_k > 0u && rows[row].top_k < params.vocabulary;
 }

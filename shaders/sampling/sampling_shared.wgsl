@@ -1,10 +1,9 @@
 // For GPUs: the lanes of a workgroup share a task (a chunk, or a row). What they share comes back to all of them. Whether
-// they come to share something must not hang on scratch memory: some compilers refuse barriers under what others may write.
+// they come to share something must not hang on scratch memory that they write: some compilers refuse barriers under what
+// others may write.
 
 var<workgroup> shared_pairs: array<vec2<u32>, LANES>;
-var<workgroup> shared_sums: array<f32, LANES>;
-var<workgroup> shared_counts: array<Counts, LANES>;
-var<workgroup> shared_masses: array<Masses, LANES>;
+var<workgroup> shared_words: array<u32, LANES>;
 
 fn task_of(group: u32, lane: u32) -> u32 {
     return group;
@@ -36,45 +35,49 @@ fn share_greatest(lane: u32, value: vec2<u32>) -> vec2<u32> {
 
 fn share_sum(lane: u32, value: f32) -> f32 {
     workgroupBarrier();
-    shared_sums[lane] = value;
+    shared_words[lane] = bitcast<u32>(value);
     workgroupBarrier();
     for (var half = LANES / 2u; half > 0u; half = half / 2u) {
         if (lane < half) {
-            shared_sums[lane] += shared_sums[lane + half];
+            let sum = bitcast<f32>(shared_words[lane]) + bitcast<f32>(shared_words[lane + half]);
+            shared_words[lane] = bitcast<u32>(sum);
         }
         workgroupBarrier();
     }
-    return shared_sums[0];
+    return bitcast<f32>(shared_words[0]);
 }
 
-fn share_counts(lane: u32, value: Counts) -> Counts {
+fn share_most(lane: u32, value: u32) -> u32 {
     workgroupBarrier();
-    shared_counts[lane] = value;
+    shared_words[lane] = value;
     workgroupBarrier();
     for (var half = LANES / 2u; half > 0u; half = half / 2u) {
         if (lane < half) {
-            shared_counts[lane].a += shared_counts[lane + half].a;
-            shared_counts[lane].b += shared_counts[lane + half].b;
-            shared_counts[lane].c += shared_counts[lane + half].c;
-            shared_counts[lane].d += shared_counts[lane + half].d;
+            shared_words[lane] = max(shared_words[lane], shared_words[lane + half]);
         }
         workgroupBarrier();
     }
-    return shared_counts[0];
+    return shared_words[0];
 }
 
-fn share_masses(lane: u32, value: Masses) -> Masses {
+// The sum of the lanes before, and that of all.
+fn share_before(lane: u32, value: u32) -> vec2<u32> {
     workgroupBarrier();
-    shared_masses[lane] = value;
+    shared_words[lane] = value;
     workgroupBarrier();
-    for (var half = LANES / 2u; half > 0u; half = half / 2u) {
-        if (lane < half) {
-            shared_masses[lane].a += shared_masses[lane + half].a;
-            shared_masses[lane].b += shared_masses[lane + half].b;
-            shared_masses[lane].c += shared_masses[lane + half].c;
-            shared_masses[lane].d += shared_masses[lane + half].d;
+    for (var reach = 1u; reach < LANES; reach = reach * 2u) {
+        var sum = shared_words[lane];
+        if (lane >= reach) {
+            sum += shared_words[lane - reach];
         }
         workgroupBarrier();
+        shared_words[lane] = sum;
+        workgroupBarrier();
     }
-    return shared_masses[0];
+    return vec2<u32>(shared_words[lane] - value, shared_words[LANES - 1u]);
+}
+
+// What lanes have written to the logits is read by others.
+fn share_logits() {
+    storageBarrier();
 }

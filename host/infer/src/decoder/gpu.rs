@@ -10,6 +10,7 @@ use tracing::{debug, info};
 
 use super::loading::{DecoderLoading, DeviceStepBuffers};
 use super::passes::{Piece, passes};
+use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
@@ -38,7 +39,8 @@ pub struct GpuDecoder {
     readback: Option<wgpu::Buffer>,
     pub(super) words: StepWords,
     /// Rows and samples of a pass.
-    pub(crate) pass: [usize; 2],
+    pub(super) pass: [usize; 2],
+    pub(super) scratch: AttentionScratch,
     speed: SpeedEstimate,
     /// The pass of the step that was submitted, if it runs by itself.
     begun: Option<BegunPass>,
@@ -162,6 +164,15 @@ impl GpuDecoder {
             dispatches = program.len(),
             "model loaded"
         );
+        let positions = sizes.scratch.positions(sizes.rows, options.context);
+        if positions < options.context {
+            info!(
+                rows = sizes.rows,
+                positions,
+                scratch_bytes = sizes.scratch.elements * 4,
+                "steps of so many rows that see more positions run in several passes"
+            );
+        }
         let mut decoder = GpuDecoder {
             gpu: gpu.clone(),
             shape: options.shape(config),
@@ -175,6 +186,7 @@ impl GpuDecoder {
             readback: None,
             words: StepWords::default(),
             pass: [sizes.rows, sizes.samples],
+            scratch: sizes.scratch,
             speed: SpeedEstimate::new(gpu.is_software()),
             begun: None,
             submissions: 0,
@@ -192,9 +204,14 @@ impl GpuDecoder {
         self.memory
     }
 
-    /// The dispatches of a step.
+    /// The dispatches of a pass.
     pub(crate) fn plan(&self) -> &Plan {
         &self.program
+    }
+
+    /// The passes of a step by the room that they need, however long they take.
+    pub(crate) fn passes(&self, step: &[StepSequence]) -> Vec<Vec<Piece>> {
+        self.scratch.passes(step, self.pass)
     }
 
     /// The kernels of its products, by name.
@@ -325,8 +342,8 @@ impl GpuDecoder {
         }
     }
 
-    /// Rows of a pass at most, so that every dispatch of this step stays within the cap of a submission: kernels take any number
-    /// of rows, but a dispatch is never part of two submissions.
+    /// Rows of a pass at most, so that there is scratch for what they see, and every dispatch of this step stays within the cap of
+    /// a submission: kernels take any number of rows, but a dispatch is never part of two submissions.
     fn pass_rows(&mut self, step: &[StepSequence]) -> usize {
         let all: usize = step.iter().map(|sequence| sequence.tokens.len()).sum();
         let mut rows = self.pass[0].min(all).max(1);
@@ -335,7 +352,7 @@ impl GpuDecoder {
             let fits = passes.iter().all(|pass| {
                 let extent = self.words.fill(step, pass, &mut Vec::new());
                 let loads = self.program.loads(extent, &self.words.row_contexts);
-                each_fits(&loads, extent.rows, &self.speed)
+                self.scratch.fits(extent) && each_fits(&loads, extent.rows, &self.speed)
             });
             if rows == 1 || fits {
                 return rows;

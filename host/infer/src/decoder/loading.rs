@@ -185,7 +185,11 @@ impl<'a> DecoderLoading<'a> {
             normed: self.activation("normalised rows", sizes.hidden)?,
             qkv: self.activation("queries, keys and values", sizes.qkv)?,
             queries: self.activation("queries", sizes.query)?,
-            scratch: self.activation("scratch of attention", sizes.scratch)?,
+            scratch: self.storage(
+                "scratch of attention",
+                (sizes.scratch.elements * 4) as u64,
+                "lower context",
+            )?,
             attended: self.activation("attention output", sizes.query)?,
             active: self.activation("feed-forward activations", sizes.intermediate)?,
             branch: if sizes.branches {

@@ -8,12 +8,13 @@ mod options;
 mod paper;
 mod passes;
 mod profile;
+mod scratch;
 mod sizes;
 
 pub use gpu::GpuDecoder;
 pub use options::DecoderOptions;
 pub(crate) use paper::on_paper;
-pub(crate) use passes::{Piece, StepWords, passes};
+pub(crate) use passes::{Piece, StepWords};
 pub use profile::KernelTime;
 pub use sizes::MemoryReport;
 

@@ -1,8 +1,11 @@
 //! A decoder on paper: what would run on a device that is not at hand.
 
+use tidegate_contract::StepSequence;
 use tidegate_weights::Checkpoint;
 
 use super::loading::DecoderLoading;
+use super::passes::Piece;
+use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport};
 use crate::kernels::{KernelSet, products_by_name};
@@ -18,9 +21,17 @@ pub(crate) struct PaperDecoder {
     /// What it would take on the device.
     pub(crate) memory: MemoryReport,
     /// Rows and samples of a pass.
-    pub(crate) pass: [usize; 2],
+    pass: [usize; 2],
+    scratch: AttentionScratch,
     /// The kernels of its products, by name.
     pub(crate) products: String,
+}
+
+impl PaperDecoder {
+    /// The passes of a step.
+    pub(crate) fn passes(&self, step: &[StepSequence]) -> Vec<Vec<Piece>> {
+        self.scratch.passes(step, self.pass)
+    }
 }
 
 /// A decoder with these kernels on a device with these traits. No weight is read.
@@ -54,6 +65,7 @@ pub(crate) fn on_paper(
         plan,
         memory,
         pass: [sizes.rows, sizes.samples],
+        scratch: sizes.scratch,
         products: products_by_name(kernels, &tested(checkpoint, config, options)?),
     })
 }

@@ -105,6 +105,7 @@ impl StepWords {
         extent.samples = sources.len() as u32;
         self.step[0] = extent.rows;
         self.step[1] = extent.samples;
+        self.step[2] = extent.positions;
         for (index, source) in sources.into_iter().enumerate() {
             self.step[4 + 4 * index + 3] = source;
         }
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(
             words.step,
             [
-                [4, 1, 0, 0],
+                [4, 1, 17, 0],
                 [0, 0, 15, 3],
                 [0, 1, 16, 0],
                 [2, 0, 0, 0],

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tidegate_contract::{DecodeError, Decoder, StepSequence};
 
 use super::GpuDecoder;
-use super::passes::{Piece, passes};
+use super::passes::Piece;
 use crate::device::WaitError;
 use crate::program::Extent;
 
@@ -33,8 +33,7 @@ impl GpuDecoder {
     /// # Errors
     /// As [`Decoder::step`].
     pub fn profile(&mut self, step: &[StepSequence]) -> Result<Vec<KernelTime>, DecodeError> {
-        let [rows, samples] = self.pass;
-        let Some(pass) = passes(step, rows, samples).into_iter().next() else {
+        let Some(pass) = self.passes(step).into_iter().next() else {
             return Ok(Vec::new());
         };
         let (extent, times) = self.dispatch_times(step, &pass)?;
@@ -68,9 +67,8 @@ impl GpuDecoder {
         &mut self,
         step: &[StepSequence],
     ) -> Result<Vec<Vec<(usize, f64)>>, DecodeError> {
-        let [rows, samples] = self.pass;
         let mut all = Vec::new();
-        for pass in passes(step, rows, samples) {
+        for pass in self.passes(step) {
             let times = self.dispatch_times(step, &pass)?.1;
             let milliseconds = |(index, time): (usize, Duration)| (index, time.as_secs_f64() * 1e3);
             all.push(times.into_iter().map(milliseconds).collect());

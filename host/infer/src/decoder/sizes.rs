@@ -4,15 +4,13 @@ use tidegate_contract::BLOCK;
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
 use super::DecoderOptions;
+use super::scratch::AttentionScratch;
 use crate::kernels::{
-    Base, Heads, KernelSet, KernelVariant, NormStore, Store, Tested, asked_for, scratch, unit_of,
+    Base, Heads, KernelSet, KernelVariant, NormStore, Store, Tested, asked_for, unit_of,
 };
 use crate::load_error::LoadError;
 use crate::matrix::{Packing, most_quantized, padded};
 use crate::sampling::Sampler;
-
-/// Bytes that the scratch of attention may take: a step whose rows need more runs in several passes.
-const SCRATCH: usize = 64 << 20;
 
 /// Bytes a decoder takes on the device, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,8 +103,8 @@ pub(super) struct DecoderSizes {
     pub(super) qkv: usize,
     /// Query heads of a row.
     pub(super) query: usize,
-    /// Scratch of attention for a row, the layer that takes most.
-    pub(super) scratch: usize,
+    /// Scratch of attention.
+    pub(super) scratch: AttentionScratch,
     /// Whether the output of a branch is not added to the stream at once.
     pub(super) branches: bool,
     /// Rows that run at a time.
@@ -129,16 +127,10 @@ impl DecoderSizes {
         kernels: KernelSet,
     ) -> DecoderSizes {
         let head = padded(config.head_dim);
-        let of_layer = |layer| {
-            scratch(
-                kernels.base,
-                &layer_heads(config, options, layer),
-                options.context,
-            )
-            .0
-        };
-        let scratch = (0..config.layers.len()).map(of_layer).max().unwrap_or(0);
-        let rows = (SCRATCH / (scratch * 4).max(1)).clamp(1, options.max_rows);
+        let layers = 0..config.layers.len();
+        let heads = layers.map(|layer| layer_heads(config, options, layer));
+        let (context, rows) = (options.context, options.max_rows);
+        let scratch = AttentionScratch::new(kernels.base, heads, context, rows);
         let samples = rows.min(options.max_samples);
         DecoderSizes {
             hidden: padded(config.hidden),
@@ -161,14 +153,11 @@ impl DecoderSizes {
     /// Bytes by part.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let branch = if self.branches { self.hidden } else { 0 };
-        let row = 2 * self.hidden
-            + branch
-            + self.qkv
-            + 2 * self.query
-            + self.intermediate
-            + self.scratch
-            + 4;
-        let elements = self.rows * row + self.tables + 2 * self.samples * self.vocabulary;
+        let row = 2 * self.hidden + branch + self.qkv + 2 * self.query + self.intermediate + 4;
+        let elements = self.rows * row
+            + self.scratch.elements
+            + self.tables
+            + 2 * self.samples * self.vocabulary;
         MemoryReport {
             weights,
             kv_cache: 2 * self.layers as u64 * self.cache,

@@ -170,6 +170,7 @@ impl AttentionKernel {
                 kv.file(),
                 reduction,
                 shader!("attention/attention.wgsl"),
+                shader!("attention/attention_splits.wgsl"),
                 kernel,
             ]
         };
@@ -264,6 +265,7 @@ impl AttentionKernel {
                 &[
                     shader!("step.wgsl"),
                     shader!("attention/attention.wgsl"),
+                    shader!("attention/attention_splits.wgsl"),
                     shader!("attention/attention_merge.wgsl"),
                 ],
             ),
@@ -288,16 +290,17 @@ impl AttentionKernel {
     }
 }
 
-/// Elements of attention's scratch for a row, and what a kernel counts of them for a head.
-pub(crate) fn scratch(base: Base, heads: &Heads, context: usize) -> (usize, u32) {
+/// Elements of attention's scratch for a row of a step whose rows see up to `positions` positions, and what a kernel counts of
+/// them for a head: `scores_of_head` and `splits_of_head` of the kernels.
+pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u32) {
     match base {
         Base::Software => {
-            let visible = (software_window(heads.window) as usize).min(context);
+            let visible = (software_window(heads.window) as usize).min(positions);
             let scores = visible.next_multiple_of(GROUP as usize);
             (heads.heads as usize * scores, scores as u32)
         }
         Base::Portable | Base::Subgroup => {
-            let visible = (heads.window as usize).saturating_add(3).min(context);
+            let visible = (heads.window as usize).saturating_add(3).min(positions);
             let splits = visible.div_ceil(SPLIT as usize);
             let part = (heads.stride4() as usize + 1) * 4;
             (heads.heads as usize * splits * part, splits as u32)
@@ -307,7 +310,7 @@ pub(crate) fn scratch(base: Base, heads: &Heads, context: usize) -> (usize, u32)
 
 impl Builder<'_> {
     /// Attention of `queries` `[rows, heads, stride]` over the positions each row sees, into `output` of the same shape.
-    /// `scratch` as [`scratch`] says, for a context of `context`.
+    /// `scratch` has room for what [`scratch`] says of each step; no row sees more than `context`.
     pub(crate) fn attention(
         &mut self,
         heads: &Heads,

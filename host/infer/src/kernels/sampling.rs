@@ -1,30 +1,38 @@
 //! Kernels that draw tokens from logits.
 
 use super::binding::{Access, Bindings};
-use super::source::{LANES, join, shader};
+use super::source::{join, shader};
 use super::variant::Base;
 use crate::device::Features;
 
-/// Lanes where a lane does a whole task: one vector of a software adapter's CPU.
+/// Lanes of a workgroup that shares a chunk: as many as every GPU has.
+const CHUNK_LANES: u32 = 256;
+
+/// Lanes of a workgroup that shares a row: sixteen sums of each fit the memory of a workgroup.
+const ROW_LANES: u32 = 128;
+
+/// Lanes on a software adapter: one vector of the CPU.
 const NARROW_LANES: u32 = 8;
 
-/// What a kernel does for the draw, in the order in which they run.
+/// Lanes that share a row there: llvmpipe ends a kernel's loops after 65,535 iterations in all, and those of a search go
+/// through the row again and again.
+const NARROW_ROW_LANES: u32 = 32;
+
+/// Bins by which a lane alone chooses what a chunk lists.
+const NARROW_BINS: u32 = 128;
+
+/// What a kernel does for the draw. A draw takes the first and one of the last two, and [`SamplingStage::Draw`] between
+/// them where any token is not greedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SamplingStage {
-    /// Penalties and bias, in place.
-    Adjust,
-    /// What a mask leaves out, in place.
-    Mask,
-    /// The greatest logit, and the sum for log-probabilities.
+    /// Penalties, bias and masks, in place; what is to be known of each chunk.
     Scan,
-    /// A level of the search for what top-k and top-p leave.
-    Search,
-    /// The draw among what is left.
+    /// The draw of each chunk, or a list of its likeliest tokens.
     Draw,
-    /// The likeliest tokens.
-    Top,
     /// From the chunks of a row to its token.
     Finish,
+    /// The same, with the search for what top-k and top-p leave.
+    Search,
 }
 
 /// A kernel of the draw.
@@ -32,37 +40,38 @@ pub enum SamplingStage {
 pub struct SamplingKernel {
     /// What it does.
     pub stage: SamplingStage,
-    /// Whether the lanes of a workgroup share a task, or each does one by itself. [`SamplingStage::Adjust`] and
-    /// [`SamplingStage::Mask`] are not shared.
-    pub shared: bool,
+    /// Whether it is for software adapters: there each lane does a chunk, or a row, by itself, but for
+    /// [`SamplingStage::Search`], where a workgroup shares a row.
+    pub software: bool,
 }
 
 impl SamplingKernel {
     /// The kernel of a stage.
     pub(crate) fn of(stage: SamplingStage, base: Base) -> SamplingKernel {
-        let alone = matches!(stage, SamplingStage::Adjust | SamplingStage::Mask);
         SamplingKernel {
             stage,
-            shared: !alone && base != Base::Software,
+            software: base == Base::Software,
         }
     }
 
-    fn in_place(self) -> bool {
-        matches!(self.stage, SamplingStage::Adjust | SamplingStage::Mask)
+    /// Whether the lanes of a workgroup share a task.
+    fn shared(self) -> bool {
+        !self.software || self.stage == SamplingStage::Search
     }
 
     /// Lanes of a workgroup.
     pub(crate) fn lanes(self) -> u32 {
-        if self.shared || self.in_place() {
-            LANES
-        } else {
-            NARROW_LANES
+        match self.stage {
+            SamplingStage::Search if self.software => NARROW_ROW_LANES,
+            _ if self.software => NARROW_LANES,
+            SamplingStage::Scan | SamplingStage::Draw => CHUNK_LANES,
+            SamplingStage::Finish | SamplingStage::Search => ROW_LANES,
         }
     }
 
     /// Workgroups for so many tasks.
     pub(crate) fn workgroups(self, tasks: u32) -> u32 {
-        if self.shared {
+        if self.shared() {
             tasks
         } else {
             tasks.div_ceil(self.lanes())
@@ -71,13 +80,10 @@ impl SamplingKernel {
 
     pub(crate) fn name(self) -> &'static str {
         match self.stage {
-            SamplingStage::Adjust => "sample_adjust",
-            SamplingStage::Mask => "sample_mask",
             SamplingStage::Scan => "sample_scan",
-            SamplingStage::Search => "sample_search",
             SamplingStage::Draw => "sample_draw",
-            SamplingStage::Top => "sample_top",
             SamplingStage::Finish => "sample_finish",
+            SamplingStage::Search => "sample_search",
         }
     }
 
@@ -85,53 +91,72 @@ impl SamplingKernel {
         Features::NONE
     }
 
-    /// 0 rows; in place: 1 adjustments or masks, 2 logits; else 1 logits, 2 scratch, 3 results; 4 parameters.
+    /// 0 rows, 1 logits, 2 scratch, 3 results, 4 parameters, 5 masks, 6 lists of adjustments.
     pub(crate) fn bindings(self) -> Bindings {
         use Access::{Read, Uniform, Write};
-        if self.in_place() {
-            &[(0, Read), (1, Read), (2, Write), (4, Uniform)]
-        } else {
-            &[(0, Read), (1, Read), (2, Write), (3, Write), (4, Uniform)]
+        match self.stage {
+            SamplingStage::Scan => &[
+                (0, Read),
+                (1, Write),
+                (2, Write),
+                (4, Uniform),
+                (5, Read),
+                (6, Read),
+            ],
+            SamplingStage::Draw => &[(0, Read), (1, Read), (2, Write), (4, Uniform)],
+            SamplingStage::Finish | SamplingStage::Search => {
+                &[(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform)]
+            }
         }
     }
 
     pub(crate) fn source(self) -> String {
-        let kernel = match self.stage {
-            SamplingStage::Adjust => shader!("sampling/sample_adjust.wgsl"),
-            SamplingStage::Mask => shader!("sampling/sample_mask.wgsl"),
-            SamplingStage::Scan => shader!("sampling/sample_scan.wgsl"),
-            SamplingStage::Search => shader!("sampling/sample_search.wgsl"),
-            SamplingStage::Draw => shader!("sampling/sample_draw.wgsl"),
-            SamplingStage::Top => shader!("sampling/sample_top.wgsl"),
-            SamplingStage::Finish => shader!("sampling/sample_finish.wgsl"),
-        };
-        let lanes = [("LANES", self.lanes())];
-        let common = shader!("sampling/sampling.wgsl");
-        if self.in_place() {
-            return join(&lanes, &[common, kernel]);
-        }
-        let tasks = if self.shared {
-            shader!("sampling/sampling_shared.wgsl")
+        let (tasks, bins, count) = if self.shared() {
+            (
+                shader!("sampling/sampling_shared.wgsl"),
+                shader!("sampling/sampling_bins_shared.wgsl"),
+                self.lanes(),
+            )
         } else {
-            shader!("sampling/sampling_alone.wgsl")
+            (
+                shader!("sampling/sampling_alone.wgsl"),
+                shader!("sampling/sampling_bins_alone.wgsl"),
+                NARROW_BINS,
+            )
         };
-        let chunks = shader!("sampling/sampling_chunks.wgsl");
-        let search = shader!("sampling/sampling_search.wgsl");
-        let levels = shader!("sampling/sampling_levels.wgsl");
-        join(&lanes, &[common, chunks, search, tasks, levels, kernel])
+        let common = [
+            shader!("sampling/sampling.wgsl"),
+            shader!("sampling/sampling_chunks.wgsl"),
+            tasks,
+        ];
+        let row = shader!("sampling/sampling_row.wgsl");
+        let noise = shader!("sampling/sampling_noise.wgsl");
+        let result = shader!("sampling/sampling_result.wgsl");
+        let own = match self.stage {
+            SamplingStage::Scan => vec![shader!("sampling/sample_scan.wgsl")],
+            SamplingStage::Draw => {
+                vec![row, noise, bins, shader!("sampling/sample_draw.wgsl")]
+            }
+            SamplingStage::Finish => vec![row, result, shader!("sampling/sample_finish.wgsl")],
+            SamplingStage::Search => vec![
+                row,
+                noise,
+                result,
+                shader!("sampling/sampling_tally.wgsl"),
+                shader!("sampling/sampling_search.wgsl"),
+                shader!("sampling/sample_search.wgsl"),
+            ],
+        };
+        let constants = [("LANES", self.lanes()), ("BINS", count)];
+        join(&constants, &[&common[..], &own].concat())
     }
 
     pub(crate) fn in_use() -> Vec<SamplingKernel> {
-        use SamplingStage::{Adjust, Draw, Finish, Mask, Scan, Search, Top};
-        let mut kernels = Vec::new();
-        for stage in [Adjust, Mask] {
-            kernels.push(SamplingKernel::of(stage, Base::Software));
-        }
-        for base in [Base::Software, Base::Portable] {
-            for stage in [Scan, Search, Draw, Top, Finish] {
-                kernels.push(SamplingKernel::of(stage, base));
-            }
-        }
-        kernels
+        use SamplingStage::{Draw, Finish, Scan, Search};
+        let of = |base| [Scan, Draw, Finish, Search].map(|stage| SamplingKernel::of(stage, base));
+        [Base::Software, Base::Portable]
+            .into_iter()
+            .flat_map(of)
+            .collect()
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum KernelVariant {
     /// For GPUs: workgroups that share memory, no optional feature.
     Portable,
-    /// For software adapters: no workgroup memory, no barriers, no optional feature.
+    /// For software adapters: no optional feature, and neither workgroup memory nor barriers but where a draw is searched.
     Software,
     /// As portable, with sums over subgroups of whatever size.
     Subgroup,

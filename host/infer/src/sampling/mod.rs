@@ -8,6 +8,7 @@
 //! as close either may win. `top_k`, greedy tokens and the order of the likeliest are exact. A logit beyond 1.7e38 is taken
 //! for that where differences are formed, one of infinity for the greatest finite number.
 
+mod adjustments;
 pub mod lab;
 mod rows;
 #[cfg(test)]
@@ -20,7 +21,8 @@ use tidegate_contract::{DecodeError, MOST_LOGPROBS, Sampled, Sampling};
 use crate::device::{Gpu, WaitError};
 use crate::kernels::{Base, Kernel, KernelSet, Pipeline, SamplingKernel, SamplingStage, bind};
 use crate::load_error::LoadError;
-use rows::{ROW, adjustment_words, row_words};
+use adjustments::{Adjustments, entries, room_at_first};
+use rows::{ROW, levels, row_words};
 
 /// Likeliest tokens of a row that there is room for.
 const TOP: usize = MOST_LOGPROBS as usize;
@@ -28,11 +30,15 @@ const TOP: usize = MOST_LOGPROBS as usize;
 /// Least logits of a chunk / 4.
 const LEAST_CHUNK4: usize = 128;
 
-/// Adjustments of a step that there is ever room for: what fits the workgroups of an axis, 64 MiB.
-const MOST_ADJUSTMENTS: usize = 64 * 65_535;
+/// Most logits of a chunk / 4 on a software adapter: the likeliest are found by a pass for each of them, and llvmpipe ends a
+/// kernel's loops after 65,535 iterations in all.
+const MOST_CHUNK4: usize = 2560;
 
-/// Levels of the search that find one border.
-const LEVELS: u32 = 8;
+/// Tokens that a chunk lists at most for the search: `LISTED` in `shaders/sampling/sampling.wgsl`.
+const LISTED: usize = 128;
+
+/// Adjustments that there is ever room for, 64 MiB.
+const MOST_ADJUSTMENTS: usize = 4 << 20;
 
 /// How rows of logits are cut.
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +52,15 @@ struct Cut {
 }
 
 impl Cut {
-    /// Few chunks on a software adapter, where each of them goes through the sums of all others by itself.
+    /// Few chunks on a software adapter, where a lane does one, and goes through what all others have found by itself.
     fn new(kernels: KernelSet, vocabulary: usize) -> Cut {
+        let stride4 = vocabulary.div_ceil(4);
         let most = if kernels.base == Base::Software {
-            16
+            stride4.div_ceil(MOST_CHUNK4).max(16)
         } else {
             32
         };
-        let stride4 = vocabulary.div_ceil(4);
-        let chunk4 = stride4.div_ceil(most).next_power_of_two().max(LEAST_CHUNK4);
+        let chunk4 = stride4.div_ceil(most).max(LEAST_CHUNK4);
         Cut {
             vocabulary,
             stride4,
@@ -65,7 +71,7 @@ impl Cut {
 
     /// Bytes of a row's scratch memory: `row_scratch` in `shaders/sampling/sampling_chunks.wgsl`.
     fn scratch(self) -> usize {
-        (self.chunks * (18 + TOP / 2) + 4) * 16
+        self.chunks * (4 + TOP + LISTED) * 8
     }
 }
 
@@ -73,18 +79,9 @@ impl Cut {
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     samples: u32,
-    adjustments: u32,
-    masks: u32,
-    levels: u32,
     draws: bool,
+    searches: bool,
     top: bool,
-}
-
-/// A buffer that grows when more is asked of it, with the bindings of the kernel that reads it.
-#[derive(Debug)]
-struct Growing {
-    buffer: wgpu::Buffer,
-    bindings: wgpu::BindGroup,
 }
 
 /// Draws tokens from the logits of a decoder.
@@ -98,13 +95,14 @@ pub(crate) struct Sampler {
     scratch: wgpu::Buffer,
     results: wgpu::Buffer,
     readback: wgpu::Buffer,
-    /// For the first level of a search, for odd ones, for even ones: which half of its scratch memory is written.
-    parameters: [wgpu::Buffer; 3],
-    /// Bindings of the kernels that are not in place, for each of the parameters.
-    bindings: [wgpu::BindGroup; 3],
+    parameters: wgpu::Buffer,
     pipelines: Pipelines,
-    adjustments: Option<Growing>,
-    masks: Option<Growing>,
+    bindings: StageBindings,
+    /// Made when first asked for, and made anew when more is.
+    masks: Option<wgpu::Buffer>,
+    /// What of the adjustments is on the device, and the buffer that they are in, which is made anew when more is asked for.
+    adjustments: Adjustments,
+    lists: wgpu::Buffer,
     asked: Asked,
     words: Vec<u32>,
 }
@@ -112,20 +110,26 @@ pub(crate) struct Sampler {
 /// The kernels of the stages.
 #[derive(Debug)]
 struct Pipelines {
-    adjust: Pipeline,
-    mask: Pipeline,
     scan: Pipeline,
-    search: Pipeline,
     draw: Pipeline,
-    top: Pipeline,
     finish: Pipeline,
+    search: Pipeline,
+}
+
+/// What the stages bind; the last two bind the same.
+#[derive(Debug)]
+struct StageBindings {
+    scan: wgpu::BindGroup,
+    draw: wgpu::BindGroup,
+    finish: wgpu::BindGroup,
 }
 
 impl Sampler {
     /// Bytes it takes on a device before a step has masks or adjustments.
     pub(crate) fn bytes(kernels: KernelSet, vocabulary: usize, max_samples: usize) -> u64 {
         let cut = Cut::new(kernels, vocabulary);
-        (max_samples * (cut.scratch() + ROW * 4 + 2 * result_words(1) * 4)) as u64
+        let lists = room_at_first(max_samples, MOST_ADJUSTMENTS) * 16;
+        (lists + max_samples * (cut.scratch() + ROW * 4 + 2 * result_words(1) * 4)) as u64
     }
 
     /// Makes its buffers. `logits` is `[max_samples, vocabulary padded to 4]` f32; a draw changes them in place.
@@ -151,35 +155,41 @@ impl Sampler {
         let scratch = gpu.storage("scratch memory of sampling", bytes);
         let result_bytes = (result_words(max_samples) * 4) as u64;
         let results = gpu.storage("sampled tokens", result_bytes);
-        let parameters = [(0, 1), (1, 0), (0, 0)].map(|(parity, begins)| {
-            let words = [
-                cut.vocabulary,
-                cut.stride4,
-                cut.chunks,
-                cut.chunk4,
-                max_samples,
-            ];
-            let mut words: Vec<u32> = words.into_iter().map(|word| word as u32).collect();
-            words.extend([parity, begins, 0]);
-            gpu.uniform("sampling parameters", &words)
-        });
+        let words = [
+            cut.vocabulary,
+            cut.stride4,
+            cut.chunks,
+            cut.chunk4,
+            max_samples,
+            0,
+            0,
+            0,
+        ];
+        let parameters = gpu.uniform("sampling parameters", &words.map(|word| word as u32));
         let get = |stage| {
             let kernel = SamplingKernel::of(stage, kernels.base);
             gpu.pipeline(Kernel::Sampling(kernel), checked)
         };
         let pipelines = Pipelines {
-            adjust: get(SamplingStage::Adjust)?,
-            mask: get(SamplingStage::Mask)?,
             scan: get(SamplingStage::Scan)?,
-            search: get(SamplingStage::Search)?,
             draw: get(SamplingStage::Draw)?,
-            top: get(SamplingStage::Top)?,
             finish: get(SamplingStage::Finish)?,
+            search: get(SamplingStage::Search)?,
         };
-        let bindings = parameters.each_ref().map(|parameters| {
-            let buffers = [&rows, logits, &scratch, &results, parameters];
-            bindings_of(gpu, &pipelines.scan, &buffers)
-        });
+        let draw = [&rows, logits, &scratch, &parameters];
+        let finish = [&rows, logits, &scratch, &results, &parameters];
+        let most = (gpu.largest_binding as usize / 16).min(MOST_ADJUSTMENTS);
+        let lists = gpu.storage(
+            "adjustments",
+            (room_at_first(max_samples, most) * 16) as u64,
+        );
+        // Nobody reads masks while there are none.
+        let scan = [&rows, logits, &scratch, &parameters, &rows, &lists];
+        let bindings = StageBindings {
+            scan: bindings_of(gpu, &pipelines.scan, &scan),
+            draw: bindings_of(gpu, &pipelines.draw, &draw),
+            finish: bindings_of(gpu, &pipelines.finish, &finish),
+        };
         Ok(Sampler {
             gpu: gpu.clone(),
             cut,
@@ -190,10 +200,11 @@ impl Sampler {
             results,
             readback: gpu.readback("sampled tokens for the host", result_bytes),
             parameters,
-            bindings,
             pipelines,
-            adjustments: None,
+            bindings,
             masks: None,
+            adjustments: Adjustments::new(max_samples, most),
+            lists,
             asked: Asked::default(),
             words: Vec::new(),
         })
@@ -201,10 +212,9 @@ impl Sampler {
 
     /// Bytes it takes on the device now.
     pub(crate) fn bytes_now(&self) -> u64 {
-        let grown = [&self.adjustments, &self.masks];
-        let grown = grown.into_iter().flatten().map(|grown| grown.buffer.size());
         let fixed = [&self.rows, &self.scratch, &self.results, &self.readback];
-        fixed.into_iter().map(wgpu::Buffer::size).sum::<u64>() + grown.sum::<u64>()
+        let all = fixed.into_iter().chain([&self.lists]).chain(&self.masks);
+        all.map(wgpu::Buffer::size).sum()
     }
 
     /// Uploads how the rows of logits are drawn from, in their order, each with the index of its sequence in the step.
@@ -218,141 +228,125 @@ impl Sampler {
             samples: samplings.len() as u32,
             ..Asked::default()
         };
-        let mut rows = std::mem::take(&mut self.words);
-        rows.clear();
-        let (mut adjustments, mut masks) = (Vec::new(), Vec::new());
-        for (row, (sequence, sampling)) in samplings.iter().enumerate() {
-            let first = (row * self.cut.stride4 * 4) as u32;
-            adjustment_words(sampling, first, row as u32, &mut adjustments);
-            let count = adjustments.len() / 4;
-            if count > self.most_adjustments() {
+        let mut adjustments = Vec::with_capacity(samplings.len());
+        let mut count = 0;
+        for (sequence, sampling) in samplings {
+            let entries = entries(sampling);
+            count += entries.len();
+            if count > self.adjustments.most() {
                 return Err(DecodeError::Refused {
                     sequence: *sequence,
                     what: "adjustments of the step up to here",
                     value: count.to_string(),
-                    limit: format!("at most {}", self.most_adjustments()),
+                    limit: format!("at most {}", self.adjustments.most()),
                 });
             }
+            adjustments.push(entries);
+        }
+        let places = self.keep(&adjustments)?;
+        let mut rows = std::mem::take(&mut self.words);
+        rows.clear();
+        let (mut masks, mut mask) = (Vec::new(), 0);
+        for ((_, sampling), place) in samplings.iter().zip(places) {
             if let Some(allowed) = &sampling.allowed {
-                asked.masks += 1;
+                mask += 1;
                 masks.extend_from_slice(allowed);
             }
-            let mask = if sampling.allowed.is_some() {
-                asked.masks
-            } else {
-                0
-            };
-            rows.extend(row_words(sampling, mask));
-            if sampling.temperature > 0.0 {
-                let top_k = (1..self.cut.vocabulary as u32).contains(&sampling.top_k);
-                let borders = u32::from(top_k) + u32::from(sampling.top_p < 1.0);
-                asked.levels = asked.levels.max(borders * LEVELS);
-                asked.draws = true;
-            }
+            let own = if sampling.allowed.is_some() { mask } else { 0 };
+            let levels = levels(sampling, self.cut.vocabulary);
+            rows.extend(row_words(sampling, own, levels, place));
+            asked.draws |= sampling.temperature > 0.0;
+            asked.searches |= levels > 0;
             asked.top |= sampling.logprobs.unwrap_or(0) > 0;
         }
-        asked.adjustments = (adjustments.len() / 4) as u32;
         self.gpu
             .queue
             .write_buffer(&self.rows, 0, bytemuck::cast_slice(&rows));
         self.words = rows;
-        if asked.adjustments > 0 {
-            let mut words = vec![asked.adjustments, 0, 0, 0];
-            words.append(&mut adjustments);
-            let grown = self.adjustments.take();
-            self.adjustments =
-                Some(self.grow("adjustments", grown, &self.pipelines.adjust, &words)?);
-        }
-        if asked.masks > 0 {
-            let grown = self.masks.take();
-            self.masks = Some(self.grow("masks", grown, &self.pipelines.mask, &masks)?);
+        if mask > 0 {
+            let bytes = (masks.len() * 4) as u64;
+            if self.masks.as_ref().is_none_or(|had| had.size() < bytes) {
+                self.masks = Some(self.greater("masks", bytes)?);
+                self.bind_scan();
+            }
+            if let Some(buffer) = &self.masks {
+                self.gpu
+                    .queue
+                    .write_buffer(buffer, 0, bytemuck::cast_slice(&masks));
+            }
         }
         self.asked = asked;
         Ok(())
     }
 
-    fn most_adjustments(&self) -> usize {
-        let bindable = self.gpu.largest_binding as usize / 16 - 1;
-        (self.max_samples * self.cut.vocabulary)
-            .min(MOST_ADJUSTMENTS)
-            .min(bindable)
+    /// Sends what of the adjustments is not on the device, and says where those of each row are.
+    fn keep(&mut self, adjustments: &[Vec<[u32; 4]>]) -> Result<Vec<[u32; 4]>, DecodeError> {
+        let placed = self.adjustments.place(adjustments);
+        let bytes = (placed.room * 16) as u64;
+        if self.lists.size() < bytes {
+            match self.greater("adjustments", bytes) {
+                Ok(lists) => self.lists = lists,
+                Err(error) => {
+                    self.adjustments.forget();
+                    return Err(error);
+                }
+            }
+            self.bind_scan();
+        }
+        for (first, entries) in placed.writes {
+            let words = bytemuck::cast_slice(&entries);
+            let at = first as u64 * 16;
+            self.gpu.queue.write_buffer(&self.lists, at, words);
+        }
+        Ok(placed.rows)
     }
 
-    /// Uploads `words` to a buffer of the kernel's, to a greater one where they do not fit.
-    fn grow(
-        &self,
-        label: &str,
-        grown: Option<Growing>,
-        pipeline: &Pipeline,
-        words: &[u32],
-    ) -> Result<Growing, DecodeError> {
-        let bytes = (words.len() * 4) as u64;
-        let grown = match grown.filter(|grown| grown.buffer.size() >= bytes) {
-            Some(grown) => grown,
-            None => {
-                let room = bytes
-                    .next_power_of_two()
-                    .min(self.gpu.largest_binding.max(bytes));
-                let make = || {
-                    let buffer = self.gpu.storage(label, room);
-                    let buffers = [&self.rows, &buffer, &self.logits, &self.parameters[0]];
-                    let bindings = bindings_of(&self.gpu, pipeline, &buffers);
-                    Growing { buffer, bindings }
-                };
-                let (made, fault) = self.gpu.scoped(make);
-                if let Some(fault) = fault {
-                    return Err(fault.into());
-                }
-                made
-            }
-        };
-        self.gpu
-            .queue
-            .write_buffer(&grown.buffer, 0, bytemuck::cast_slice(words));
-        Ok(grown)
+    /// A buffer of so many bytes, or of a few more, so that the next is not soon asked for.
+    fn greater(&self, label: &str, bytes: u64) -> Result<wgpu::Buffer, DecodeError> {
+        let room = bytes
+            .next_power_of_two()
+            .min(self.gpu.largest_binding.max(bytes));
+        match self.gpu.scoped(|| self.gpu.storage(label, room)) {
+            (_, Some(fault)) => Err(fault.into()),
+            (buffer, None) => Ok(buffer),
+        }
+    }
+
+    /// Binds the buffers that there are now to the kernel that reads masks and adjustments.
+    fn bind_scan(&mut self) {
+        let masks = self.masks.as_ref().unwrap_or(&self.rows);
+        let (logits, scratch) = (&self.logits, &self.scratch);
+        let buffers = [
+            &self.rows,
+            logits,
+            scratch,
+            &self.parameters,
+            masks,
+            &self.lists,
+        ];
+        self.bindings.scan = bindings_of(&self.gpu, &self.pipelines.scan, &buffers);
     }
 
     /// The dispatches of what [`Sampler::prepare`] has prepared, in order, each with its workgroups: two where every token is
-    /// greedy, unmasked and without penalties.
+    /// greedy, else three.
     fn dispatches(&self) -> Vec<(&Pipeline, &wgpu::BindGroup, [u32; 2])> {
         let Asked { samples, .. } = self.asked;
         let mut dispatches = Vec::new();
         if samples == 0 {
             return dispatches;
         }
-        let pipelines = &self.pipelines;
-        if let Some(adjustments) = self
-            .adjustments
-            .as_ref()
-            .filter(|_| self.asked.adjustments > 0)
-        {
-            let x = workgroups(&pipelines.adjust, self.asked.adjustments);
-            dispatches.push((&pipelines.adjust, &adjustments.bindings, [x, 1]));
-        }
-        if let Some(masks) = self.masks.as_ref().filter(|_| self.asked.masks > 0) {
-            let x = workgroups(&pipelines.mask, self.cut.vocabulary.div_ceil(32) as u32);
-            dispatches.push((&pipelines.mask, &masks.bindings, [x, samples]));
-        }
-        let [begin, odd, even] = &self.bindings;
+        let (pipelines, bindings) = (&self.pipelines, &self.bindings);
         let chunks = [workgroups(&pipelines.scan, self.cut.chunks as u32), samples];
-        dispatches.push((&pipelines.scan, begin, chunks));
-        for level in 0..self.asked.levels {
-            let bindings = match level {
-                0 => begin,
-                level if level % 2 == 1 => odd,
-                _ => even,
-            };
-            dispatches.push((&pipelines.search, bindings, chunks));
-        }
+        dispatches.push((&pipelines.scan, &bindings.scan, chunks));
         if self.asked.draws {
-            let after = if self.asked.levels == 0 { begin } else { even };
-            dispatches.push((&pipelines.draw, after, chunks));
+            dispatches.push((&pipelines.draw, &bindings.draw, chunks));
         }
-        if self.asked.top {
-            dispatches.push((&pipelines.top, begin, chunks));
-        }
-        let x = workgroups(&pipelines.finish, samples);
-        dispatches.push((&pipelines.finish, begin, [x, 1]));
+        let last = if self.asked.searches {
+            &pipelines.search
+        } else {
+            &pipelines.finish
+        };
+        dispatches.push((last, &bindings.finish, [workgroups(last, samples), 1]));
         dispatches
     }
 
@@ -374,12 +368,9 @@ impl Sampler {
     }
 
     /// Every kernel that a draw may take.
-    pub(crate) fn kernels(&self) -> [Kernel; 7] {
+    pub(crate) fn kernels(&self) -> [Kernel; 4] {
         let of = &self.pipelines;
-        let pipelines = [
-            &of.adjust, &of.mask, &of.scan, &of.search, &of.draw, &of.top, &of.finish,
-        ];
-        pipelines.map(|pipeline| pipeline.kernel)
+        [&of.scan, &of.draw, &of.finish, &of.search].map(|pipeline| pipeline.kernel)
     }
 
     /// Copies the results to where the host can read them.

@@ -488,7 +488,7 @@ fn a_row_without_a_possible_token_has_none() {
 }
 
 #[test]
-fn plain_greedy_takes_one_pass_over_the_logits_and_one_over_its_chunks() {
+fn a_draw_takes_two_dispatches_where_all_is_greedy_and_else_three() {
     let gpu = gpu();
     let mut bench = Bench::new(&gpu, KernelVariant::Software, false, [1000, 4]);
     let mut dispatches = |samplings: &[Sampling]| {
@@ -515,7 +515,138 @@ fn plain_greedy_takes_one_pass_over_the_logits_and_one_over_its_chunks() {
         top_k: 40,
         ..warm()
     };
-    assert_eq!(dispatches(&[top_k]), 11);
+    assert_eq!(dispatches(std::slice::from_ref(&top_k)), 3);
+    let all = Sampling {
+        top_p: 0.5,
+        min_p: 0.1,
+        repetition: 1.5,
+        adjustments: vec![idle],
+        allowed: Some(Arc::from([u32::MAX; 32])),
+        logprobs: Some(3),
+        ..top_k
+    };
+    assert_eq!(dispatches(&[Sampling::default(), warm(), all]), 3);
+}
+
+#[test]
+fn what_chunks_do_not_list_is_drawn_from_all_the_same() {
+    let gpu = gpu();
+    const VOCABULARY: usize = 20_000;
+    let few = |token: usize| (token % 97) as f32 * 1e-3 - 20.0;
+    // The likeliest are neighbours; all are alike; one is far above all others; nearly all are impossible.
+    let neighbours: Vec<f32> = (0..VOCABULARY)
+        .map(|token| match token {
+            100..700 => 5.0 + (token * 7919 % 600) as f32 * 1e-3,
+            _ => few(token),
+        })
+        .collect();
+    let alike = vec![0.5; VOCABULARY];
+    let mut lone: Vec<f32> = (0..VOCABULARY).map(few).collect();
+    lone[12_345] = 90.0;
+    let mut impossible = vec![f32::NEG_INFINITY; VOCABULARY];
+    for token in [3, 7000, 19_999] {
+        impossible[token] = token as f32 * 1e-4;
+    }
+    for mut bench in benches(&gpu, VOCABULARY, 16) {
+        for logits in [&neighbours, &alike, &lone, &impossible] {
+            for (top_k, top_p) in [(400, 1.0), (300, 0.9), (0, 0.8), (0, 0.9999), (19_999, 1.0)] {
+                for temperature in [0.3, 1.0, 30.0] {
+                    let sampling = Sampling {
+                        temperature,
+                        top_k,
+                        top_p,
+                        ..warm()
+                    };
+                    let rows = seeds(logits, &sampling, 0..16);
+                    for ((logits, sampling), found) in rows.iter().zip(bench.draw(&rows)) {
+                        check(logits, sampling, &found);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// llvmpipe ends the loops of a kernel after 65,535 iterations in all, without a word.
+#[test]
+fn loops_over_the_largest_vocabularies_are_not_cut_short() {
+    let gpu = gpu();
+    const VOCABULARY: usize = 262_144;
+    // The likeliest are all in one chunk.
+    let rising: Vec<f32> = (0..VOCABULARY).map(|token| token as f32 / 1024.0).collect();
+    let likeliest = Sampling {
+        logprobs: Some(20),
+        ..Sampling::default()
+    };
+    let many = Sampling {
+        temperature: 1e37,
+        top_k: 100_000,
+        top_p: 0.5,
+        ..warm()
+    };
+    for variant in VARIANTS {
+        let mut bench = Bench::new(&gpu, variant, false, [VOCABULARY, 2]);
+        for logits in [rising.clone(), vec![1.25; VOCABULARY]] {
+            let rows = [(logits.clone(), likeliest.clone()), (logits, many.clone())];
+            for ((logits, sampling), found) in rows.iter().zip(bench.draw(&rows)) {
+                assert!(check(logits, sampling, &found), "{found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn penalties_are_those_of_the_step_whatever_the_steps_before_had() {
+    let gpu = gpu();
+    const VOCABULARY: usize = 3000;
+    let logits: Vec<f32> = (0..VOCABULARY)
+        .map(|token| (token * 7919 % VOCABULARY) as f32 * 4e-3)
+        .collect();
+    for mut bench in benches(&gpu, VOCABULARY, 8) {
+        // Answers that grow by what is drawn, so that every token must come from the right counts.
+        let mut answers: Vec<Vec<u32>> = (0..6)
+            .map(|n| (0..n * 60).map(|at| at * 31 % VOCABULARY as u32).collect())
+            .collect();
+        for step in 0..40 {
+            let sampling = |answer: &Vec<u32>| {
+                let mut counts = std::collections::BTreeMap::new();
+                for token in answer {
+                    *counts.entry(*token).or_insert(0u32) += 1;
+                }
+                let adjustment = |(token, count): (u32, u32)| Adjustment {
+                    token,
+                    count,
+                    seen: true,
+                    bias: if token % 4 == 0 { -0.125 } else { 0.0 },
+                };
+                Sampling {
+                    repetition: 1.5,
+                    presence: 2.0,
+                    frequency: 0.5,
+                    adjustments: counts.into_iter().map(adjustment).collect(),
+                    logprobs: Some(4),
+                    ..Sampling::default()
+                }
+            };
+            let rows: Vec<_> = answers
+                .iter()
+                .map(|a| (logits.clone(), sampling(a)))
+                .collect();
+            let drawn = bench.draw(&rows);
+            for ((answer, row), found) in answers.iter_mut().zip(&rows).zip(drawn) {
+                check(&row.0, &row.1, &found);
+                answer.extend(found.token);
+            }
+            match step {
+                // One is given up and comes back, others move, one is cut short.
+                10 => answers.rotate_left(2),
+                20 => drop(answers.remove(1)),
+                30 => answers.insert(0, vec![5; 70]),
+                35 => answers[3].truncate(20),
+                _ => {}
+            }
+        }
+    }
 }
 
 #[test]
@@ -536,14 +667,14 @@ fn more_adjustments_than_there_is_room_for_are_refused() {
         (vec![0.0; 5000], sampling)
     };
     let before = bench.0.sampler.bytes_now();
-    let error = bench.try_draw(&[biased(4000), biased(96)]).unwrap_err();
+    let error = bench.try_draw(&[biased(3900), biased(69)]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sequence 1 of the step: adjustments of the step up to here is 4096, must be at most 4095"
+        "sequence 1 of the step: adjustments of the step up to here is 3969, must be at most 3968"
     );
     assert!(!error.is_fatal());
     assert_eq!(bench.0.sampler.bytes_now(), before);
-    let drawn = bench.draw(&[biased(4000), biased(95)]);
+    let drawn = bench.draw(&[biased(3900), biased(68)]);
     assert_eq!(
         drawn.iter().map(|s| s.token).collect::<Vec<_>>(),
         [Some(4); 2]

@@ -22,7 +22,7 @@ use tidegate_weights::Checkpoint;
 
 pub use profile::{DeviceProfile, PROFILES};
 
-use crate::decoder::{Piece, StepWords, on_paper, passes};
+use crate::decoder::{Piece, StepWords, on_paper};
 use crate::device::ComputeCost;
 use crate::kernels::{Kernel, expected_kernels};
 use crate::load_error::LoadError;
@@ -162,18 +162,18 @@ impl CostSheet {
         let who = (device.name.as_str(), device.software);
         let kernels = expected_kernels(traits, who, asked, same_bits)?;
         let paper = on_paper(checkpoint, options, traits, kernels)?;
+        let [decode, prefill] = [steps.decode(), steps.prefill()];
         let sheet = Sheet {
             plan: &paper.plan,
-            pass: paper.pass,
             device,
             looked_at: LOOKED_AT,
         };
         Ok(CostSheet {
             device: device.clone(),
-            kernels: paper.products,
+            kernels: paper.products.clone(),
             weights_bytes: paper.memory.weights,
-            decode: sheet.step(&steps.decode(), &[])?,
-            prefill: sheet.step(&steps.prefill(), &[])?,
+            decode: sheet.step(&decode, &paper.passes(&decode), &[])?,
+            prefill: sheet.step(&prefill, &paper.passes(&prefill), &[])?,
         })
     }
 
@@ -194,7 +194,6 @@ impl CostSheet {
         ];
         let sheet = Sheet {
             plan: decoder.plan(),
-            pass: decoder.pass,
             device,
             looked_at: LOOKED_AT,
         };
@@ -202,8 +201,8 @@ impl CostSheet {
             device: device.clone(),
             kernels: decoder.products().to_owned(),
             weights_bytes: decoder.memory_report().weights,
-            decode: sheet.step(&decode, &times[0])?,
-            prefill: sheet.step(&prefill, &times[1])?,
+            decode: sheet.step(&decode, &decoder.passes(&decode), &times[0])?,
+            prefill: sheet.step(&prefill, &decoder.passes(&prefill), &times[1])?,
         })
     }
 }
@@ -266,8 +265,6 @@ const MOST_SIDE_BY_SIDE: u64 = 8192;
 /// What makes the sheet of a step.
 struct Sheet<'a> {
     plan: &'a Plan,
-    /// Rows and samples of a pass.
-    pass: [usize; 2],
     device: &'a DeviceProfile,
     /// [`LOOKED_AT`]
     looked_at: u32,
@@ -300,14 +297,14 @@ impl Sheet<'_> {
     fn step(
         &self,
         sequences: &[StepSequence],
+        passes: &[Vec<Piece>],
         times: &[Vec<(usize, f64)>],
     ) -> Result<StepSheet, LoadError> {
-        let [rows, samples] = self.pass;
         let mut facts = HashMap::new();
         let mut running = Vec::new();
         let mut least = 0;
-        for pieces in passes(sequences, rows, samples) {
-            let pass = self.pass_of(sequences, &pieces);
+        for pieces in passes {
+            let pass = self.pass_of(sequences, pieces);
             least = least.max(traffic::least(self.plan, &pass.0));
             running.push((self.running(&pass, &mut facts), pass.0));
         }

@@ -176,12 +176,11 @@ fn layers_that_are_not_looked_at_are_as_if_they_were() {
             let sheet = |looked_at| {
                 let sheet = Sheet {
                     plan: &paper.plan,
-                    pass: paper.pass,
                     device: &device,
                     looked_at,
                 };
                 let steps = [steps.decode(), steps.prefill()];
-                steps.map(|step| sheet.step(&step, &[]).unwrap())
+                steps.map(|step| sheet.step(&step, &paper.passes(&step), &[]).unwrap())
             };
             // What is written when room is taken is not always on time.
             for (some, all) in sheet(LOOKED_AT).iter().zip(&sheet(u32::MAX)) {

@@ -286,12 +286,9 @@ fn a_decoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
         "softcap",
         "heads",
         "matmul",
-        "sample_adjust",
-        "sample_mask",
         "sample_scan",
         "sample_search",
         "sample_draw",
-        "sample_top",
         "sample_finish",
     ] {
         device.sabotage(kernel, Sabotage::DoesNothing);

@@ -466,6 +466,55 @@ fn a_jump_to_long_contexts_keeps_every_submission_within_the_cap() {
     }
 }
 
+/// Contexts cost what is seen of them: at 65,536 positions a step of 64 rows is one pass while its sequences are short, with
+/// the logits of a decoder for short ones, and several where there is no scratch for all that they see.
+#[test]
+fn a_long_context_cuts_no_step_of_short_sequences() {
+    let config = ModelConfig {
+        context: 1 << 16,
+        heads: 8,
+        ..small_config()
+    };
+    let checkpoint = random_model(config, 20);
+    for variant in PLAIN {
+        let with_context = |context| {
+            let options = DecoderOptions {
+                context,
+                max_rows: 64,
+                blocks: 64 * 16,
+                ..options(variant)
+            };
+            load(gpu(), &checkpoint, &options)
+        };
+        let (mut long, mut short) = (with_context(1 << 16), with_context(64));
+        let step: Vec<StepSequence> = (0..8)
+            .map(|index| sequence(0, &[1, 7, 3, 9, 2, 5, 8, index], &blocks(index * 4, 8)))
+            .collect();
+        let logits = |decoder: &mut GpuDecoder| {
+            let mut logits = Vec::new();
+            decoder.logits(&step, &mut logits).unwrap();
+            logits.into_iter().map(f32::to_bits).collect::<Vec<u32>>()
+        };
+        assert_eq!(logits(&mut long), logits(&mut short), "{variant}");
+        long.pretend_pace(1e-18, Duration::from_secs(1));
+        let rows = |planned: Vec<(u32, [u64; 2])>| -> Vec<u32> {
+            planned.into_iter().map(|(rows, _)| rows).collect()
+        };
+        assert_eq!(rows(long.planned(&decoding(64, 200))), [64], "{variant}");
+        let far: Vec<StepSequence> = (0..64)
+            .map(|index| StepSequence {
+                position: 65_000,
+                blocks: vec![index; 65_001usize.div_ceil(16)],
+                ..decoding(1, 0).remove(0)
+            })
+            .collect();
+        let cut = rows(long.planned(&far));
+        let software = variant == KernelVariant::Software;
+        assert_eq!(cut.iter().sum::<u32>(), 64);
+        assert_eq!(cut.len() > 1, software, "{variant}: {cut:?}");
+    }
+}
+
 /// A chunk of a prompt whose attention alone is longer than the cap: it runs in passes of fewer rows.
 #[test]
 fn a_dispatch_that_is_too_long_is_cut_by_rows() {

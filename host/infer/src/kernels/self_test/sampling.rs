@@ -13,6 +13,9 @@ use crate::sampling::lab::Draws;
 /// Four chunks of 512 logits and two logits more.
 const VOCABULARY: usize = 2050;
 
+/// Rows of a draw at most.
+const TOGETHER: usize = 5;
+
 /// How far from the reference a log-probability may be.
 const BOUND: f64 = 1e-4;
 
@@ -74,6 +77,12 @@ fn cases() -> Vec<Case> {
         top_p: 0.6,
         ..warm(1.0, 1)
     };
+    // More tokens are left than chunks list.
+    let many = Sampling {
+        top_k: 1000,
+        top_p: 0.9,
+        ..warm(6.0, 1)
+    };
     let min_p = Sampling {
         min_p: 0.3,
         ..warm(1.0, 1)
@@ -114,6 +123,7 @@ fn cases() -> Vec<Case> {
         case("a temperature", warm(0.8, 0), 1892),
         case("top_k", top_k, 1892),
         case("top_p", top_p, 1480),
+        case("top_k and top_p that leave many", many, 750),
         case("min_p", min_p, 1480),
         Case {
             logprob: -4.292_003,
@@ -127,10 +137,10 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Each case alone, then all of them as the rows of one draw.
+/// Each case alone, then several of them as the rows of one draw.
 pub(super) fn sampling(lab: &Lab) -> Result<(), Failure> {
     let (logits, cases) = (logits(), cases());
-    let mut draws = lab.draws(VOCABULARY, cases.len())?;
+    let mut draws = lab.draws(VOCABULARY, TOGETHER)?;
     let failed = |error| LoadError::from_decode(error, 0);
     let mut alone = Vec::new();
     for case in &cases {
@@ -139,17 +149,19 @@ pub(super) fn sampling(lab: &Lab) -> Result<(), Failure> {
         check(case, sampled.first(), || names(lab, &draws))?;
         alone.extend(sampled);
     }
-    draws.upload(&logits.repeat(cases.len()));
-    let samplings: Vec<&Sampling> = cases.iter().map(|case| &case.sampling).collect();
-    let together = draws.draw(&samplings).map_err(failed)?;
-    for (case, (alone, together)) in cases.iter().zip(alone.iter().zip(&together)) {
-        if alone != together {
-            return Err(Failure::Wrong(Wrong::Numbers {
-                kernel: names(lab, &draws),
-                case: format!("a draw among others, {}", case.name),
-                expected: format!("{alone:?}"),
-                found: format!("{together:?}"),
-            }));
+    for (cases, alone) in cases.chunks(TOGETHER).zip(alone.chunks(TOGETHER)) {
+        draws.upload(&logits.repeat(cases.len()));
+        let samplings: Vec<&Sampling> = cases.iter().map(|case| &case.sampling).collect();
+        let together = draws.draw(&samplings).map_err(failed)?;
+        for (case, (alone, together)) in cases.iter().zip(alone.iter().zip(&together)) {
+            if alone != together {
+                return Err(Failure::Wrong(Wrong::Numbers {
+                    kernel: names(lab, &draws),
+                    case: format!("a draw among others, {}", case.name),
+                    expected: format!("{alone:?}"),
+                    found: format!("{together:?}"),
+                }));
+            }
         }
     }
     Ok(())

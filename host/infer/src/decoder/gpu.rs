@@ -13,7 +13,7 @@ use super::passes::{Piece, passes};
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
-use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name};
+use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name, rows_together};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
 use crate::program::{Program, each_fits, submissions};
@@ -133,7 +133,11 @@ impl GpuDecoder {
             sampler,
             sampler_bytes: sizes.sampler,
             readback: None,
-            words: StepWords::default(),
+            words: StepWords::new(rows_together(
+                kernels.base,
+                config.heads as u32,
+                config.kv_heads as u32,
+            )),
             pass: [sizes.rows, sizes.samples],
             speed: SpeedEstimate::new(gpu.is_software()),
             submissions: 0,

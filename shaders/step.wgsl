@@ -4,8 +4,9 @@ struct Step {
     rows: u32,      // rows in this step
     samples: u32,   // rows among them from which something is sampled
     positions: u32, // the highest position, plus 1
-    unused: u32,
-    // [max_rows] of (where the block table of the row's sequence begins, token, position, row that sample i comes from)
+    alone: u32,     // rows that attention on software adapters takes one by one
+    // [rows] of (where the block table of the row's sequence begins, token, position, row that sample i comes from). Then, for
+    // attention on software adapters alone, what attention_software.wgsl says.
     entries: array<vec4<u32>>,
 }
 

@@ -8,7 +8,7 @@ struct Params {
     scale: f32,
     softcap: f32,  // 0: none
     scratch: u32,  // scores of one head at most, a multiple of GROUP; or splits of one head at most
-    unused: u32,
+    nothing: u32,  // 0, which no compiler knows
 }
 
 @group(0) @binding(4) var<uniform> params: Params;

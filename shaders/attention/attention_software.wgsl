@@ -1,33 +1,62 @@
 // What the attention kernels for software adapters share. A workgroup is 8 lanes and takes ROWS rows together, so that a key or a
 // value is read once for all of them: a read costs these adapters more than a product, and any read in a loop is one for each lane.
 // Positions go in groups of 32, four to a lane, that begin at multiples of 32: a row is summed in the same order in any company.
+//
+// The host says which rows go together, after the rows themselves:
+// - [alone] of (row, groups that a tile has summed up before, 0, 0): what these kernels take one by one;
+// - [tiles, 3] of (groups that its rows see together, 0, 0, 0) and eight rows, the last again where there are fewer. Tiles of
+//   neighbours in one sequence come first: those see the same through any window. Rows of several sequences, whose block tables
+//   agree so far, do so only where there is no window, and the rest of what each sees is its own.
 
 const NOTHING: f32 = -3.0e38; // A score that softmax makes nothing of.
 const GROUP: u32 = 32u;       // positions of a group
 
-// Whether the TILE rows from `first` on are neighbours in one sequence. Those are taken together, all others one by one.
-fn are_neighbours(first: u32) -> bool {
-    if (first + TILE > step.rows) {
-        return false;
-    }
-    let entry = step.entries[first];
-    var all = true;
-    for (var r = 1u; r < TILE; r++) {
-        let other = step.entries[first + r];
-        all = all && other.x == entry.x && other.z == entry.z + r;
-    }
-    return all;
+// Which rows a workgroup takes, and what of the positions that they see. Groups count from the one that the first row sees first.
+struct Part {
+    table: u32, // where the block table lies that all of them have
+    begin: u32, // position where group 0 begins
+    seen: u32,  // groups that were summed up before
+    groups: u32, // groups up to the last of this part
+    last: u32,  // last position that is read
 }
 
-// Whether the rows from `first` on are this kernel's.
-fn is_mine(first: u32) -> bool {
-    if (TILE == 1u) {
-        return true;
+fn find_part(index: u32, rows: ptr<function, array<u32, ROWS>>, ends: ptr<function, array<u32, ROWS>>) -> Part {
+    var seen = 0u;
+    var groups = 0u;
+    if (ROWS == 1u) {
+        let own = step.entries[step.rows + index];
+        (*rows)[0] = own.x;
+        seen = select(0u, own.y, params.window == 0xffffffffu);
+    } else {
+        let tile = step.rows + step.alone + index * 3u;
+        groups = step.entries[tile].x;
+        for (var r = 0u; r < ROWS; r++) {
+            (*rows)[r] = step.entries[tile + 1u + r / 4u][r % 4u];
+        }
     }
-    return are_neighbours(first / TILE * TILE) == (ROWS == TILE);
+    for (var r = 0u; r < ROWS; r++) {
+        (*ends)[r] = step.entries[(*rows)[r]].z;
+    }
+    let begin = first_seen((*ends)[0]) / GROUP;
+    if (ROWS == 1u) {
+        groups = (*ends)[0] / GROUP + 1u;
+    }
+    let last = min(groups * GROUP - 1u, (*ends)[ROWS - 1u]);
+    return Part(step.entries[(*rows)[0]].x, begin * GROUP, seen, groups - begin, last);
 }
 
-// Scores of one head that there is scratch for in this step: what its rows may see, not all that a sequence may come to.
+// Query number `q` of a workgroup, among all heads of all rows.
+fn query_of(q: u32, unit: u32, rows: ptr<function, array<u32, ROWS>>) -> u32 {
+    return (*rows)[q / HEADS] * params.heads + unit * HEADS + q % HEADS;
+}
+
+// Where the four positions lie that a lane holds of a group.
+fn own_place(part: Part, g: u32, lane: u32) -> u32 {
+    return paged(part.table, min(part.begin + g * GROUP + lane * 4u, part.last & 0xfffffffcu));
+}
+
+// Scores of one head that there is scratch for in this step: what its rows may see, not all that a sequence may come to. After them
+// stand the sums of the weights of a tile.
 fn scores_of_head() -> u32 {
-    return min(params.scratch, (step.positions + GROUP - 1u) / GROUP * GROUP);
+    return min(params.scratch, (step.positions + GROUP - 1u) / GROUP * GROUP + GROUP);
 }

@@ -1,26 +1,30 @@
-// Attention for software adapters, second half: softmax over the scores and the weighted sum of the values.
-// Workgroup: 32 elements of one unit of ROWS rows, four to a lane. Grid: (stride / 32, units, rows / ROWS).
+// Attention for software adapters, second half: softmax over the scores and the weighted sum of the values. A tile whose rows see more
+// by themselves leaves its sums in the output, and those of the weights after the scores, from where they are gone on with.
+// Workgroup: 8 pairs of quads of one unit of ROWS rows, a pair to a lane. Grid: (stride / 32 / QUADS, units, rows alone or tiles).
 
-@group(0) @binding(2) var<storage, read> values: array<Kv>;              // [blocks, BLOCK, kv_heads, stride / 4]
-@group(0) @binding(3) var<storage, read> scores: array<vec4<f32>>;       // [rows, heads, scores_of_head() / 4]
+@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [rows, heads, scores_of_head() / 4], the last 8 for the tile's sums
 @group(0) @binding(5) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
-// Adds up four positions from `place` on; past the last row's, `left` away, its value is read again and weighs nothing.
+// Adds up four positions from `place` on; past the last, `left` away, its value is read again and weighs nothing.
 fn multiply(
     place: u32,
     left: u32,
-    own: u32,
+    head: u32,
+    own: Own,
     x: ptr<function, array<vec4<f32>, QUERIES>>,
-    sums: ptr<function, array<vec4<f32>, QUERIES>>,
+    sums: ptr<function, array<Pair, QUERIES>>,
 ) {
-    let stride = params.kv_heads * params.stride4;
-    let v0 = from_kv(values[place * stride + own]);
-    let v1 = from_kv(values[(place + min(1u, left)) * stride + own]);
-    let v2 = from_kv(values[(place + min(2u, left)) * stride + own]);
-    let v3 = from_kv(values[(place + min(3u, left)) * stride + own]);
+    let stride = params.kv_heads * cached_stride();
+    let v0 = pair_at(place * stride + head, own);
+    let v1 = pair_at((place + min(1u, left)) * stride + head, own);
+    let v2 = pair_at((place + min(2u, left)) * stride + head, own);
+    let v3 = pair_at((place + min(3u, left)) * stride + head, own);
     for (var q = 0u; q < QUERIES; q++) {
         let w = (*x)[q];
-        (*sums)[q] += w.x * v0 + w.y * v1 + w.z * v2 + w.w * v3;
+        (*sums)[q].a += w.x * v0.a + w.y * v1.a + w.z * v2.a + w.w * v3.a;
+        if (QUADS == 2u) {
+            (*sums)[q].b += w.x * v0.b + w.y * v1.b + w.z * v2.b + w.w * v3.b;
+        }
     }
 }
 
@@ -29,57 +33,87 @@ fn left_at(position: u32, last: u32) -> u32 {
     return last - min(position, last & 0xfffffffcu);
 }
 
+// Reads of four values from `place` on what brings all that a workgroup needs of them into the cache: by themselves, reads are so many
+// instructions apart that few of them wait for memory at a time.
+fn touch_four(place: u32, head: u32, pair: u32) -> u32 {
+    let stride = params.kv_heads * cached_stride();
+    let at = place * stride + head;
+    return touch(at, pair) | touch(at + stride, pair) | touch(at + 2u * stride, pair) | touch(at + 3u * stride, pair);
+}
+
 @compute @workgroup_size(8)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let first = id.z * ROWS;
-    if (!is_mine(first)) {
-        return;
-    }
-    let entry = step.entries[first];
-    let last = entry.z + ROWS - 1u;
-    let begin = first_seen(entry.z) / GROUP * GROUP;
-    let groups = (last - begin) / GROUP + 1u;
-    let unit = first * params.heads + id.y * HEADS;
+    var rows: array<u32, ROWS>;
+    var ends: array<u32, ROWS>;
+    let part = find_part(id.z, &rows, &ends);
     // A lane past the head's end helps with the weights, and stores nothing.
-    let d = id.x * 8u + lane;
-    let element = kv_head(id.y) * params.stride4 + min(d, params.stride4 - 1u);
+    let pair = id.x * 8u + lane;
+    let d = pair * QUADS;
+    let own = own_of(pair);
+    let head = kv_head(id.y) * cached_stride();
     var starts: array<u32, QUERIES>;
+    var limits: array<u32, QUERIES>;
     var highest: array<f32, QUERIES>;
     var totals: array<vec4<f32>, QUERIES>;
-    var sums: array<vec4<f32>, QUERIES>;
+    var sums: array<Pair, QUERIES>;
     for (var q = 0u; q < QUERIES; q++) {
-        starts[q] = (unit + q / HEADS * params.heads + q % HEADS) * (scores_of_head() / 4u);
+        starts[q] = query_of(q, id.y, &rows) * (scores_of_head() / 4u);
+        limits[q] = (ends[q / HEADS] - part.begin) / GROUP + 1u;
         totals[q] = vec4<f32>();
-        sums[q] = vec4<f32>();
+        sums[q] = Pair(vec4<f32>(), vec4<f32>());
     }
-    find_highest(groups, lane, &starts, &highest);
-    for (var g = 0u; g < groups; g++) {
-        let position = begin + g * GROUP;
-        var own: array<vec4<f32>, QUERIES>;
+    let carried = scores_of_head() / 4u - 8u + lane;
+    if (ROWS == 1u && part.seen > 0u) {
+        for (var q = 0u; q < QUERIES; q++) {
+            let at = query_of(q, id.y, &rows) * params.stride4;
+            totals[q] = scores[starts[q] + carried];
+            sums[q].a = output[at + min(d, params.stride4 - 1u)];
+            if (QUADS == 2u) {
+                sums[q].b = output[at + min(d + 1u, params.stride4 - 1u)];
+            }
+        }
+    }
+    find_highest(lane, &starts, &limits, &highest);
+    var place = own_place(part, part.seen, lane);
+    for (var g = part.seen; g < part.groups; g++) {
+        let position = part.begin + g * GROUP;
+        // What the next group needs is on its way while this one is summed up.
+        let next = own_place(part, min(g + 1u, part.groups - 1u), lane);
+        let ahead = touch_four(next, head, id.x * 8u);
+        var held: array<vec4<f32>, QUERIES>;
         var x: array<vec4<f32>, QUERIES>;
-        hold_weights(g, lane, &starts, &highest, &own, &totals);
-        let place = hold_place(entry.x, position, last, lane);
-        weight_0(g, &starts, &highest, &own, &totals, &x);
-        multiply(place_0(entry.x, position, last, place), left_at(position + 0u, last), element, &x, &sums);
-        weight_1(g, &starts, &highest, &own, &totals, &x);
-        multiply(place_1(entry.x, position, last, place), left_at(position + 4u, last), element, &x, &sums);
-        weight_2(g, &starts, &highest, &own, &totals, &x);
-        multiply(place_2(entry.x, position, last, place), left_at(position + 8u, last), element, &x, &sums);
-        weight_3(g, &starts, &highest, &own, &totals, &x);
-        multiply(place_3(entry.x, position, last, place), left_at(position + 12u, last), element, &x, &sums);
-        weight_4(g, &starts, &highest, &own, &totals, &x);
-        multiply(place_4(entry.x, position, last, place), left_at(position + 16u, last), element, &x, &sums);
-        weight_5(g, &starts, &highest, &own, &totals, &x);
-        multiply(place_5(entry.x, position, last, place), left_at(position + 20u, last), element, &x, &sums);
-        weight_6(g, &starts, &highest, &own, &totals, &x);
-        multiply(place_6(entry.x, position, last, place), left_at(position + 24u, last), element, &x, &sums);
-        weight_7(g, &starts, &highest, &own, &totals, &x);
-        multiply(place_7(entry.x, position, last, place), left_at(position + 28u, last), element, &x, &sums);
+        hold_weights(g, lane, &starts, &highest, &held, &totals);
+        weight_0(g, &starts, &highest, &held, &totals, &x);
+        multiply(place_0(part.table, position, part.last, place), left_at(position + 0u, part.last), head, own, &x, &sums);
+        weight_1(g, &starts, &highest, &held, &totals, &x);
+        multiply(place_1(part.table, position, part.last, place), left_at(position + 4u, part.last), head, own, &x, &sums);
+        weight_2(g, &starts, &highest, &held, &totals, &x);
+        multiply(place_2(part.table, position, part.last, place), left_at(position + 8u, part.last), head, own, &x, &sums);
+        weight_3(g, &starts, &highest, &held, &totals, &x);
+        multiply(place_3(part.table, position, part.last, place), left_at(position + 12u, part.last), head, own, &x, &sums);
+        weight_4(g, &starts, &highest, &held, &totals, &x);
+        multiply(place_4(part.table, position, part.last, place), left_at(position + 16u, part.last), head, own, &x, &sums);
+        weight_5(g, &starts, &highest, &held, &totals, &x);
+        multiply(place_5(part.table, position, part.last, place), left_at(position + 20u, part.last), head, own, &x, &sums);
+        weight_6(g, &starts, &highest, &held, &totals, &x);
+        multiply(place_6(part.table, position, part.last, place), left_at(position + 24u, part.last), head, own, &x, &sums);
+        weight_7(g, &starts, &highest, &held, &totals, &x);
+        multiply(place_7(part.table, position, part.last, place), left_at(position + 28u, part.last), head, own, &x, &sums);
+        place = next + (ahead & params.nothing);
     }
     for (var q = 0u; q < QUERIES; q++) {
-        let total = total_of(totals[q]);
+        // What the row sees beyond this part it sees alone.
+        let whole = ROWS == 1u || limits[q] <= part.groups;
+        if (!whole && id.x == 0u) {
+            scores[starts[q] + carried] = totals[q];
+        }
+        let total = select(1.0, total_of(totals[q]), whole);
+        let at = query_of(q, id.y, &rows) * params.stride4 + d;
         if (d < params.stride4) {
-            output[(unit + q / HEADS * params.heads + q % HEADS) * params.stride4 + d] = sums[q] / total;
+            output[at] = sums[q].a / total;
+        }
+        if (QUADS == 2u && d + 1u < params.stride4) {
+            output[at + 1u] = sums[q].b / total;
         }
     }
 }

@@ -1,11 +1,16 @@
 // How lanes of the software attention come by the weights of a group's positions, and by where they lie: each works out four and
 // tells the others. Needs subgroups of 8 or more.
 
-// The highest score of each query.
-fn find_highest(groups: u32, lane: u32, starts: ptr<function, array<u32, QUERIES>>, highest: ptr<function, array<f32, QUERIES>>) {
+// The highest score of each query, whose row sees so many groups.
+fn find_highest(
+    lane: u32,
+    starts: ptr<function, array<u32, QUERIES>>,
+    limits: ptr<function, array<u32, QUERIES>>,
+    highest: ptr<function, array<f32, QUERIES>>,
+) {
     for (var q = 0u; q < QUERIES; q++) {
         var most = vec4<f32>(NOTHING);
-        for (var g = 0u; g < groups; g++) {
+        for (var g = 0u; g < (*limits)[q]; g++) {
             most = max(most, scores[(*starts)[q] + g * 8u + lane]);
         }
         let mine = max(max(most.x, most.y), max(most.z, most.w));
@@ -29,10 +34,6 @@ fn hold_weights(
         (*own)[q] = weight;
         (*totals)[q] += weight;
     }
-}
-
-fn hold_place(table: u32, position: u32, last: u32, lane: u32) -> u32 {
-    return paged(table, min(position + lane * 4u, last & 0xfffffffcu));
 }
 
 // The sum of a query's weights.

@@ -7,8 +7,8 @@
 //! - only this crate names `wgpu`;
 //! - no optional feature of wgpu is needed, and every kernel that a model runs has computed the right numbers on the adapter
 //!   before;
-//! - the number of dispatches in a step depends on the model, never on the number of rows or sequences, unless a step is
-//!   too long for one submission;
+//! - the number of dispatches in a step depends on the model, not on the number of rows or sequences, but for what none of them
+//!   needs, and unless a step is too long for one submission;
 //! - weights are stored in their own precision, and every sum is accumulated in f32;
 //! - a device that fails, stalls or runs out of memory is a typed error, never a panic.
 

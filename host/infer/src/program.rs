@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 
 use crate::buffer::Buffer;
 use crate::device::{ComputeCost, Gpu, SpeedEstimate};
-use crate::kernels::{Kernel, KernelSet, Pipeline, bind};
+use crate::kernels::{Kernel, KernelSet, Pipeline, bind, hanging_over};
 use crate::load_error::LoadError;
 use crate::matrix::Quantized;
 use crate::site::Site;
@@ -19,16 +19,40 @@ pub(crate) struct Extent {
     pub(crate) samples: u32,
     /// Highest position, plus 1.
     pub(crate) positions: u32,
+    pub(crate) company: Company,
+}
+
+/// What attention on a software adapter takes together and what alone; on any other adapter nothing of either.
+///
+/// Of a pair the first is for layers where a row sees everything before it, the second for those where it sees a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Company {
+    /// Rows that are taken one by one, as far as they were not taken together before.
+    pub(crate) alone: u32,
+    /// Positions that one of them sees by itself, at most.
+    pub(crate) alone_positions: [u32; 2],
+    /// Tiles of rows that are taken together.
+    pub(crate) tiles: [u32; 2],
+    /// Positions that the rows of one of them see together, at most.
+    pub(crate) tile_positions: [u32; 2],
 }
 
 /// A number that follows from an [`Extent`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Count {
     Rows,
     Samples,
     /// Positions that a row sees at most, with up to three before them where a window begins: the window, `u32::MAX` for
     /// none.
     Visible(u32),
+    /// Rows that software attention takes alone.
+    Alone,
+    /// Positions that one of them sees by itself at most.
+    VisibleAlone(u32),
+    /// Tiles of software attention, through the window.
+    Tiles(u32),
+    /// Positions that the rows of a tile see together at most.
+    VisibleTogether(u32),
     /// Rows, if any of them may see more than `most` positions through the window; else 0.
     RowsBeyond {
         window: u32,
@@ -42,6 +66,19 @@ impl Count {
             Count::Rows => extent.rows,
             Count::Samples => extent.samples,
             Count::Visible(window) => extent.positions.min(window.saturating_add(3)),
+            Count::Alone => extent.company.alone,
+            Count::VisibleAlone(window) => {
+                let [whole, windowed] = extent.company.alone_positions;
+                of_window(window, whole, windowed.min(hanging_over(window)))
+            }
+            Count::Tiles(window) => {
+                let [whole, windowed] = extent.company.tiles;
+                of_window(window, whole, windowed)
+            }
+            Count::VisibleTogether(window) => {
+                let [whole, windowed] = extent.company.tile_positions;
+                of_window(window, whole, windowed.min(hanging_over(window)))
+            }
             Count::RowsBeyond { window, most } => {
                 if Count::Visible(window).of(extent) > most {
                     extent.rows
@@ -51,6 +88,11 @@ impl Count {
             }
         }
     }
+}
+
+/// What is for layers without a window, or for those with one.
+fn of_window<T>(window: u32, whole: T, windowed: T) -> T {
+    if window == u32::MAX { whole } else { windowed }
 }
 
 /// Workgroups along one axis of a dispatch.
@@ -106,45 +148,36 @@ pub(crate) struct RowContext {
     pub(crate) sequence: u32,
     /// Positions, without a window.
     pub(crate) positions: u32,
+    /// Positions among them that it sees together with other rows on a software adapter, as in [`Company`].
+    pub(crate) together: [u32; 2],
 }
 
-/// Which rows a dispatch works on, where two of them share the rows of a step.
+/// What of the positions that rows see a dispatch works on, where two of them share the rows of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// All.
     All,
-    /// So many that are neighbours in one sequence.
-    Neighbours(u32),
-    /// Those that are not among so many neighbours.
-    Remaining(u32),
+    /// What rows see together.
+    Together,
+    /// What each sees by itself.
+    Alone,
 }
 
 impl Share {
     /// Positions that its rows see through a window, all together.
     fn positions(self, row_contexts: &[RowContext], window: u32) -> u64 {
         let most = window.saturating_add(3);
-        let seen = |row_contexts: &[RowContext]| -> u64 {
-            let seen = row_contexts
-                .iter()
-                .map(|row_context| u64::from(row_context.positions.min(most)));
-            seen.sum()
+        let seen = |row: &RowContext| {
+            let [whole, windowed] = row.together;
+            let all = u64::from(row.positions.min(most));
+            let together = u64::from(of_window(window, whole, windowed)).min(all);
+            match self {
+                Share::All => all,
+                Share::Together => together,
+                Share::Alone => all - together,
+            }
         };
-        let (tile, wanted) = match self {
-            Share::All => return seen(row_contexts),
-            Share::Neighbours(tile) => (tile, true),
-            Share::Remaining(tile) => (tile, false),
-        };
-        // As `are_neighbours` in `shaders/attention/attention_software.wgsl`.
-        let follows = |pair: &[RowContext]| {
-            pair[0].sequence == pair[1].sequence && pair[0].positions + 1 == pair[1].positions
-        };
-        let neighbours =
-            |rows: &&[RowContext]| rows.len() == tile as usize && rows.windows(2).all(follows);
-        let tiles = row_contexts.chunks(tile.max(1) as usize);
-        tiles
-            .filter(|rows| neighbours(rows) == wanted)
-            .map(seen)
-            .sum()
+        row_contexts.iter().map(seen).sum()
     }
 }
 
@@ -434,30 +467,47 @@ impl<'a> Builder<'a> {
 mod tests {
     use super::*;
 
-    /// Rows of sequences: (sequence, first position, rows).
-    fn row_contexts(of: &[(u32, u32, u32)]) -> Vec<RowContext> {
-        let rows = |&(sequence, first, rows): &(u32, u32, u32)| {
-            (first..first + rows).map(move |position| RowContext {
-                sequence,
-                positions: position + 1,
-            })
+    #[test]
+    fn every_position_is_seen_either_together_or_alone() {
+        let row = |positions, together| RowContext {
+            sequence: 0,
+            positions,
+            together,
         };
-        of.iter().flat_map(rows).collect()
+        let step = [row(15, [15, 15]), row(100, [64, 0]), row(7, [0, 0])];
+        for (share, whole, windowed) in [
+            (Share::All, 122, 8 + 8 + 7),
+            (Share::Together, 79, 8),
+            (Share::Alone, 43, 8 + 7),
+        ] {
+            assert_eq!(share.positions(&step, u32::MAX), whole);
+            // Through a window of 5 a row sees that and up to three positions before it.
+            assert_eq!(share.positions(&step, 5), windowed);
+        }
     }
 
     #[test]
-    fn every_row_is_either_among_neighbours_or_not() {
-        let step = row_contexts(&[(0, 6, 9), (1, 99, 1), (2, 0, 5)]);
-        let all: u64 = (7..=15).sum::<u64>() + 100 + 15;
-        assert_eq!(Share::All.positions(&step, u32::MAX), all);
-        // Of the rows 4 to 7 all are of the first sequence, of those from 8 on not.
-        let eight: u64 = (7..=14).sum();
-        assert_eq!(Share::Neighbours(8).positions(&step, u32::MAX), eight);
-        assert_eq!(Share::Remaining(8).positions(&step, u32::MAX), all - eight);
-        let twos = all - 15 - 100 - 15 + (1 + 2 + 3 + 4);
-        assert_eq!(Share::Neighbours(2).positions(&step, u32::MAX), twos);
-        // Through a window of 5 a row sees that and up to three positions before it.
-        assert_eq!(Share::All.positions(&step, 5), 7 + 8 * 8 + 8 + 15);
+    fn dispatches_of_software_attention_are_counted_by_window() {
+        let extent = Extent {
+            company: Company {
+                alone: 3,
+                alone_positions: [40, 500],
+                tiles: [5, 2],
+                tile_positions: [480, 90],
+            },
+            ..Extent::default()
+        };
+        let counts = |window| {
+            [
+                Count::Alone,
+                Count::VisibleAlone(window),
+                Count::Tiles(window),
+                Count::VisibleTogether(window),
+            ]
+            .map(|count| count.of(extent))
+        };
+        assert_eq!(counts(u32::MAX), [3, 40, 5, 480]);
+        assert_eq!(counts(100), [3, 100 + 72, 2, 90]);
     }
 
     #[test]

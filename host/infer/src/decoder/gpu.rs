@@ -14,7 +14,7 @@ use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
-use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name};
+use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name, rows_together};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
 use crate::program::{Extent, Plan, Program, each_fits, submissions};
@@ -184,7 +184,11 @@ impl GpuDecoder {
             sampler,
             sampler_bytes: sizes.sampler,
             readback: None,
-            words: StepWords::default(),
+            words: StepWords::new(rows_together(
+                kernels.base,
+                config.heads as u32,
+                config.kv_heads as u32,
+            )),
             pass: [sizes.rows, sizes.samples],
             scratch: sizes.scratch,
             speed: SpeedEstimate::new(gpu.is_software()),
@@ -202,6 +206,11 @@ impl GpuDecoder {
     #[must_use]
     pub fn memory_report(&self) -> MemoryReport {
         self.memory
+    }
+
+    /// Rows that its attention takes together at most.
+    pub(crate) fn together(&self) -> u32 {
+        self.words.together()
     }
 
     /// The dispatches of a pass.

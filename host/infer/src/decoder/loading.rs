@@ -2,8 +2,8 @@
 
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig};
 
-use super::DecoderOptions;
 use super::sizes::{DecoderSizes, layer_heads, layer_matrices};
+use super::{DecoderOptions, StepWords};
 use crate::buffer::Buffer;
 use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
 use crate::load_error::LoadError;
@@ -99,7 +99,7 @@ impl<'a> DecoderLoading<'a> {
 
     pub(super) fn step_buffers(&self) -> Result<StepBuffers, LoadError> {
         let sizes = self.sizes;
-        let step = (4 + 4 * sizes.rows) * 4;
+        let step = StepWords::most(sizes.rows) * 4;
         let logits = sizes.samples * sizes.vocabulary * 4;
         let (tables, lower) = ((sizes.tables * 4) as u64, "lower max_rows or context");
         Ok(StepBuffers {

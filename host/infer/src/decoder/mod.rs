@@ -2,6 +2,7 @@
 //!
 //! It does not know requests or text: it knows KV blocks, positions and token ids.
 
+mod company;
 mod gpu;
 mod loading;
 mod options;
@@ -11,6 +12,7 @@ mod profile;
 mod scratch;
 mod sizes;
 
+pub(crate) use company::{GROUP, Partition};
 pub use gpu::GpuDecoder;
 pub use options::DecoderOptions;
 pub(crate) use paper::on_paper;

@@ -8,7 +8,7 @@ use super::passes::Piece;
 use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport};
-use crate::kernels::{KernelSet, products_by_name};
+use crate::kernels::{KernelSet, products_by_name, rows_together};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
 use crate::program::Plan;
@@ -25,6 +25,8 @@ pub(crate) struct PaperDecoder {
     scratch: AttentionScratch,
     /// The kernels of its products, by name.
     pub(crate) products: String,
+    /// Rows that its attention takes together at most.
+    pub(crate) together: u32,
 }
 
 impl PaperDecoder {
@@ -66,6 +68,7 @@ pub(crate) fn on_paper(
         memory,
         pass: [sizes.rows, sizes.samples],
         scratch: sizes.scratch,
+        together: rows_together(kernels.base, config.heads as u32, config.kv_heads as u32),
         products: products_by_name(kernels, &tested(checkpoint, config, options)?),
     })
 }

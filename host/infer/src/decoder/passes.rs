@@ -2,6 +2,7 @@
 
 use tidegate_contract::{BLOCK, Sampling, StepSequence};
 
+use super::company::{Partition, Row};
 use crate::program::{Extent, RowContext};
 
 /// Consecutive tokens of one sequence of a step.
@@ -51,9 +52,31 @@ pub(crate) struct StepWords {
     pub(crate) tables: Vec<u32>,
     /// What each row sees.
     pub(crate) row_contexts: Vec<RowContext>,
+    /// Rows that attention takes together at most; 0 where it does not ask which.
+    together: u32,
+    /// Which it takes together in this pass.
+    pub(crate) partition: Partition,
 }
 
 impl StepWords {
+    /// Words for kernels of attention that take so many rows together at most ([`rows_together`](crate::kernels::rows_together)).
+    pub(crate) fn new(together: u32) -> StepWords {
+        StepWords {
+            together,
+            ..StepWords::default()
+        }
+    }
+
+    /// Rows that attention takes together at most.
+    pub(crate) fn together(&self) -> u32 {
+        self.together
+    }
+
+    /// How many words of a step there are at most for so many rows.
+    pub(crate) fn most(rows: usize) -> usize {
+        4 + 4 * rows + Partition::most_words(rows)
+    }
+
     /// Fills in a whole step as one pass.
     pub(crate) fn fill_whole(&mut self, step: &[StepSequence]) -> Extent {
         let piece = |(sequence, of): (usize, &StepSequence)| Piece {
@@ -93,6 +116,7 @@ impl StepWords {
                 self.row_contexts.push(RowContext {
                     sequence: table,
                     positions: position + 1,
+                    together: [0; 2],
                 });
                 if at >= first_sampled {
                     sources.push(extent.rows);
@@ -109,7 +133,28 @@ impl StepWords {
         for (index, source) in sources.into_iter().enumerate() {
             self.step[4 + 4 * index + 3] = source;
         }
+        if self.together > 0 {
+            self.take_together(&mut extent);
+        }
         extent
+    }
+
+    /// Says which rows attention takes together.
+    fn take_together(&mut self, extent: &mut Extent) {
+        let row = |row: &RowContext| Row {
+            table: row.sequence,
+            position: row.positions - 1,
+        };
+        let rows: Vec<Row> = self.row_contexts.iter().map(row).collect();
+        let partition = Partition::new(&rows, &self.tables, self.together);
+        let together = partition.together(&rows);
+        for (row, together) in self.row_contexts.iter_mut().zip(together) {
+            row.together = together;
+        }
+        extent.company = partition.company(&rows);
+        self.step[3] = extent.company.alone;
+        partition.write(&mut self.step);
+        self.partition = partition;
     }
 }
 
@@ -189,6 +234,7 @@ mod tests {
             rows: 4,
             samples: 1,
             positions: 17,
+            ..Extent::default()
         };
         assert_eq!(extent, expected);
         assert_eq!(words.tables, [100, 101, 100]);
@@ -209,5 +255,13 @@ mod tests {
             ]
             .concat()
         );
+        // Where attention asks which rows go together: none do, so few are they.
+        let mut asked = StepWords::new(8);
+        let extent = asked.fill(&step, pass, &mut samples);
+        assert_eq!(extent.company.alone, 4);
+        assert_eq!(asked.step[..4], [4, 1, 17, 4]);
+        assert_eq!(asked.step[4..20], words.step[4..]);
+        let alone = [[0, 0, 0, 0], [1, 0, 0, 0], [2, 0, 0, 0], [3, 0, 0, 0]];
+        assert_eq!(asked.step[20..], alone.concat());
     }
 }

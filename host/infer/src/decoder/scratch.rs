@@ -107,6 +107,7 @@ mod tests {
             rows: rows as u32,
             samples: 0,
             positions: positions as u32,
+            ..Extent::default()
         }
     }
 

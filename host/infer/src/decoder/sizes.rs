@@ -3,10 +3,10 @@
 use tidegate_contract::BLOCK;
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
-use super::DecoderOptions;
 use super::scratch::AttentionScratch;
+use super::{DecoderOptions, StepWords};
 use crate::kernels::{
-    Base, Heads, KernelSet, KernelVariant, NormStore, Store, Tested, asked_for, unit_of,
+    Base, Heads, KernelSet, KernelVariant, NormStore, Reads, Store, Tested, asked_for, unit_of,
 };
 use crate::load_error::LoadError;
 use crate::matrix::{Packing, most_quantized, padded};
@@ -153,8 +153,9 @@ impl DecoderSizes {
     /// Bytes by part.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let branch = if self.branches { self.hidden } else { 0 };
-        let row = 2 * self.hidden + branch + self.qkv + 2 * self.query + self.intermediate + 4;
+        let row = 2 * self.hidden + branch + self.qkv + 2 * self.query + self.intermediate;
         let elements = self.rows * row
+            + StepWords::most(self.rows)
             + self.scratch.elements
             + self.tables
             + 2 * self.samples * self.vocabulary;
@@ -218,10 +219,11 @@ pub(super) fn tested(
     options: &DecoderOptions,
 ) -> Result<Vec<Tested>, LoadError> {
     let unit = unit_of((config.heads / config.kv_heads.max(1)) as u32);
+    let reads = Reads::of(config.head_dim.div_ceil(4) as u32, options.kv);
     let mut tested = vec![
         Tested::Norm(NormStore::Plain),
         Tested::Heads(options.kv),
-        Tested::Attention(unit, options.kv),
+        Tested::Attention(unit, reads, options.kv),
         Tested::Sampling,
     ];
     let mut add = |more: Tested| {

@@ -61,6 +61,7 @@ impl PassWords {
                 self.row_contexts.push(RowContext {
                     sequence: first,
                     positions: length,
+                    together: [0; 2],
                 });
                 scores += heads as u32 * 4 * length.div_ceil(4);
                 tiles += 1;
@@ -72,6 +73,7 @@ impl PassWords {
             rows: first,
             samples: texts.len() as u32,
             positions: tiles,
+            ..Extent::default()
         };
         if let [rows, samples, ..] = self.step.as_mut_slice() {
             (*rows, *samples) = (extent.rows, extent.samples);
@@ -108,6 +110,7 @@ mod tests {
             rows: 6,
             samples: 2,
             positions: 3,
+            ..Extent::default()
         };
         assert_eq!(extent, expected);
         assert_eq!(words.step[..8], [6, 2, 0, 0, 0, 9, 0, 0]);

@@ -24,6 +24,9 @@ const MOST_UNIT: u32 = 8;
 /// Queries that a software adapter takes together: a lane keeps the sums of each in registers.
 const MOST_QUERIES: u32 = 8;
 
+/// Rows that the words of a step name for a tile: as many as one has at most, of one query head each.
+pub(crate) const TILE_ROWS: usize = MOST_QUERIES as usize;
+
 /// Lanes of a workgroup there: one vector of the CPU.
 const NARROW_LANES: u32 = 8;
 
@@ -33,6 +36,60 @@ const GROUP: u32 = 4 * NARROW_LANES;
 /// Groups of a workgroup there, so that one with nothing to do costs little.
 const SPAN: u32 = 8;
 
+/// How software adapters read keys and values, two quads of a head at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reads {
+    /// Each quad by itself.
+    Pairs,
+    /// Both at once: in f16, where a head is pairs of quads.
+    Wide,
+    /// One quad and no other, where a head has no more of them than a workgroup has lanes.
+    Single,
+}
+
+impl Reads {
+    /// Of keys, and of values.
+    pub(crate) fn of(stride4: u32, kv: KvPrecision) -> [Reads; 2] {
+        let keys = if kv == KvPrecision::F16 && stride4.is_multiple_of(2) {
+            Reads::Wide
+        } else {
+            Reads::Pairs
+        };
+        [
+            keys,
+            if stride4 <= NARROW_LANES {
+                Reads::Single
+            } else {
+                keys
+            },
+        ]
+    }
+
+    /// Every combination of both that there is.
+    pub(crate) fn all(kv: KvPrecision) -> Vec<[Reads; 2]> {
+        // Heads of an odd and of an even number of quads, that fit a workgroup and that do not.
+        let mut all: Vec<_> = [1, 2, 9, 10].map(|stride4| Reads::of(stride4, kv)).into();
+        all.dedup();
+        all
+    }
+
+    /// Quads of a lane.
+    fn quads(self) -> u32 {
+        match self {
+            Reads::Pairs | Reads::Wide => 2,
+            Reads::Single => 1,
+        }
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Reads::Pairs => shader!("attention/attention_pairs.wgsl"),
+            Reads::Wide => shader!("attention/attention_pairs_wide.wgsl"),
+            Reads::Single => shader!("attention/attention_pairs_single.wgsl"),
+        }
+    }
+}
+
 /// One of the kernels of attention. `unit` query heads, all of one key and value head, are taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttentionKernel {
@@ -40,23 +97,27 @@ pub enum AttentionKernel {
     Scores {
         /// Query heads taken together.
         unit: u32,
-        /// Neighbouring rows taken together: one, or [`tile_of`] the unit.
+        /// Rows taken together: one, or [`tile_of`] the unit.
         rows: u32,
         /// Whether lanes tell each other what they have read, which takes subgroups of 8 or more.
         broadcast: bool,
         /// How keys are kept.
         kv: KvPrecision,
+        /// How they are read.
+        reads: Reads,
     },
     /// Softmax and values, on software adapters.
     Values {
         /// Query heads taken together.
         unit: u32,
-        /// Neighbouring rows taken together: one, or [`tile_of`] the unit.
+        /// Rows taken together: one, or [`tile_of`] the unit.
         rows: u32,
         /// Whether lanes tell each other what they have read, which takes subgroups of 8 or more.
         broadcast: bool,
         /// How values are kept.
         kv: KvPrecision,
+        /// How they are read.
+        reads: Reads,
     },
     /// All of it over a split of the positions.
     Split {
@@ -79,38 +140,45 @@ pub(crate) fn unit_of(group: u32) -> u32 {
         .unwrap_or(1)
 }
 
-/// Rows of one sequence that a software adapter takes together.
-fn tile_of(unit: u32) -> u32 {
+/// Rows that a software adapter takes together at most.
+pub(crate) fn tile_of(unit: u32) -> u32 {
     (MOST_QUERIES / unit).max(1)
 }
 
 /// Rows that kernels of a software adapter take together: alone, and in tiles where those are more.
-fn rows_of(unit: u32) -> impl Iterator<Item = u32> {
-    [1, tile_of(unit)]
-        .into_iter()
-        .take(if tile_of(unit) > 1 { 2 } else { 1 })
+fn rows_of(unit: u32) -> impl DoubleEndedIterator<Item = u32> {
+    let tile = Some(tile_of(unit)).filter(|rows| *rows > 1);
+    [Some(1), tile].into_iter().flatten()
 }
 
-/// Scores and values on a software adapter.
-fn software(unit: u32, rows: u32, broadcast: bool, kv: KvPrecision) -> [AttentionKernel; 2] {
+/// Scores and values on a software adapter, with keys and values so read.
+fn software(
+    unit: u32,
+    rows: u32,
+    broadcast: bool,
+    kv: KvPrecision,
+    [keys, values]: [Reads; 2],
+) -> [AttentionKernel; 2] {
     [
         AttentionKernel::Scores {
             unit,
             rows,
             broadcast,
             kv,
+            reads: keys,
         },
         AttentionKernel::Values {
             unit,
             rows,
             broadcast,
             kv,
+            reads: values,
         },
     ]
 }
 
 /// What the kernels of a software adapter may count as visible: tiles hang over the window, groups over both ends.
-fn software_window(window: u32) -> u32 {
+pub(crate) fn hanging_over(window: u32) -> u32 {
     window.saturating_add(MOST_QUERIES + 2 * GROUP)
 }
 
@@ -140,11 +208,19 @@ impl AttentionKernel {
     pub(crate) fn bindings(self) -> Bindings {
         use Access::{Read, Uniform, Write};
         match self {
-            AttentionKernel::Scores { .. } | AttentionKernel::Values { .. } => &[
+            AttentionKernel::Scores { .. } => &[
                 (0, Read),
                 (1, Read),
                 (2, Read),
                 (3, Read),
+                (4, Uniform),
+                (5, Write),
+            ],
+            AttentionKernel::Values { .. } => &[
+                (0, Read),
+                (1, Read),
+                (2, Read),
+                (3, Write),
                 (4, Uniform),
                 (5, Write),
             ],
@@ -174,33 +250,35 @@ impl AttentionKernel {
                 kernel,
             ]
         };
-        let software = |unit, rows, kv: KvPrecision, (shared, lane), kernel| {
-            join(
-                &[
-                    ("HEADS", unit),
-                    ("ROWS", rows),
-                    ("QUERIES", unit * rows),
-                    ("TILE", tile_of(unit)),
-                    ("SPAN", SPAN),
-                ],
-                &[
-                    shader!("step.wgsl"),
-                    shader!("attention/paged.wgsl"),
-                    kv.file(),
-                    shader!("attention/attention.wgsl"),
-                    shader!("attention/attention_software.wgsl"),
-                    shared,
-                    &for_each_lane(NARROW_LANES, lane),
-                    kernel,
-                ],
-            )
-        };
+        let software =
+            |[unit, rows]: [u32; 2], kv: KvPrecision, reads: Reads, (shared, lane), kernel| {
+                join(
+                    &[
+                        ("HEADS", unit),
+                        ("ROWS", rows),
+                        ("QUERIES", unit * rows),
+                        ("SPAN", SPAN),
+                    ],
+                    &[
+                        shader!("step.wgsl"),
+                        shader!("attention/paged.wgsl"),
+                        kv.file(),
+                        shader!("attention/attention.wgsl"),
+                        shader!("attention/attention_software.wgsl"),
+                        reads.file(),
+                        shared,
+                        &for_each_lane(NARROW_LANES, lane),
+                        kernel,
+                    ],
+                )
+            };
         match self {
             AttentionKernel::Scores {
                 unit,
                 rows,
                 broadcast,
                 kv,
+                reads,
             } => {
                 let queries = if broadcast {
                     (
@@ -214,9 +292,9 @@ impl AttentionKernel {
                     )
                 };
                 software(
-                    unit,
-                    rows,
+                    [unit, rows],
                     kv,
+                    reads,
                     queries,
                     shader!("attention/attention_scores.wgsl"),
                 )
@@ -226,6 +304,7 @@ impl AttentionKernel {
                 rows,
                 broadcast,
                 kv,
+                reads,
             } => {
                 let weights = if broadcast {
                     (
@@ -239,9 +318,9 @@ impl AttentionKernel {
                     )
                 };
                 software(
-                    unit,
-                    rows,
+                    [unit, rows],
                     kv,
+                    reads,
                     weights,
                     shader!("attention/attention_values.wgsl"),
                 )
@@ -278,7 +357,13 @@ impl AttentionKernel {
             for kv in KvPrecision::ALL {
                 for broadcast in [false, true] {
                     for rows in rows_of(unit) {
-                        kernels.extend(software(unit, rows, broadcast, kv));
+                        for reads in Reads::all(kv) {
+                            for kernel in software(unit, rows, broadcast, kv, reads) {
+                                if !kernels.contains(&kernel) {
+                                    kernels.push(kernel);
+                                }
+                            }
+                        }
                     }
                 }
                 for base in [Base::Portable, Base::Subgroup] {
@@ -295,8 +380,9 @@ impl AttentionKernel {
 pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u32) {
     match base {
         Base::Software => {
-            let visible = (software_window(heads.window) as usize).min(positions);
-            let scores = visible.next_multiple_of(GROUP as usize);
+            let visible = (hanging_over(heads.window) as usize).min(positions);
+            // After them the sums of the weights of a tile.
+            let scores = (visible + GROUP as usize).next_multiple_of(GROUP as usize);
             (heads.heads as usize * scores, scores as u32)
         }
         Base::Portable | Base::Subgroup => {
@@ -305,6 +391,14 @@ pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u3
             let part = (heads.stride4() as usize + 1) * 4;
             (heads.heads as usize * splits * part, splits as u32)
         }
+    }
+}
+
+/// Rows that go together at most where a step says which do: 1 if none do, 0 where no kernel asks.
+pub(crate) fn rows_together(base: Base, heads: u32, kv_heads: u32) -> u32 {
+    match base {
+        Base::Software => tile_of(unit_of(heads / kv_heads.max(1))),
+        Base::Portable | Base::Subgroup => 0,
     }
 }
 
@@ -354,62 +448,8 @@ impl Builder<'_> {
             Touch::read(buffer, area)
         };
         if self.kernels.base == Base::Software {
-            let traits = self.site.traits();
-            let broadcast = traits.features.subgroup && traits.subgroup_lanes[0] >= NARROW_LANES;
-            let groups = Axis::Per {
-                of: Count::Visible(software_window(heads.window)),
-                each: GROUP * SPAN,
-            };
-            let elements = Axis::Elements(heads.stride4().div_ceil(NARROW_LANES));
-            let scored = [
-                self.step,
-                cache.tables,
-                cache.keys,
-                queries,
-                &parameters,
-                scratch_buffer,
-            ];
-            let summed = [
-                self.step,
-                cache.tables,
-                cache.values,
-                scratch_buffer,
-                &parameters,
-                output,
-            ];
-            let scored_positions = Area::Parts {
-                bytes: u64::from(heads.heads) * 4,
-                each: 1,
-                window: heads.window,
-            };
-            for together in rows_of(unit) {
-                let rows = Axis::Per {
-                    of: Count::Rows,
-                    each: together,
-                };
-                let work = Work::Positions {
-                    each,
-                    window: heads.window,
-                    share: match tile_of(unit) {
-                        1 => Share::All,
-                        tile if together == tile => Share::Neighbours(tile),
-                        tile => Share::Remaining(tile),
-                    },
-                };
-                let [scores, values] =
-                    software(unit, together, broadcast, kv).map(Kernel::Attention);
-                let choice = SizedKernel::always(scores, [groups, units, rows]);
-                let touches = [cached(2), queried(3), Touch::write(5, scored_positions)];
-                self.dispatch(Count::Rows, &[choice], &scored, work, &touches)?;
-                let choice = SizedKernel::always(values, [elements, units, rows]);
-                let touches = [
-                    cached(2),
-                    Touch::read(3, scored_positions),
-                    Touch::write(5, row),
-                ];
-                self.dispatch(Count::Rows, &[choice], &summed, work, &touches)?;
-            }
-            return Ok(());
+            let buffers = [queries, &parameters, scratch_buffer, output];
+            return self.software_attention(heads, buffers, cache);
         }
         let kernel = Kernel::Attention(AttentionKernel::Split {
             base: self.kernels.base,
@@ -459,6 +499,95 @@ impl Builder<'_> {
         ];
         let choice = SizedKernel::always(kernel, grid);
         self.dispatch(rows_beyond, &[choice], &buffers, work, &touches)
+    }
+
+    /// The same on a software adapter, as the step says which rows go together ([`Company`](crate::program::Company)): all scores,
+    /// then what is summed up together, then what rows have alone, since that goes on with the sums of their tiles.
+    fn software_attention(
+        &mut self,
+        heads: &Heads,
+        [queries, parameters, scratch, output]: [&Buffer; 4],
+        cache: KvBuffers<'_>,
+    ) -> Result<(), LoadError> {
+        let traits = self.site.traits();
+        let broadcast = traits.features.subgroup && traits.subgroup_lanes[0] >= NARROW_LANES;
+        let unit = unit_of(heads.heads / heads.kv_heads);
+        let reads = Reads::of(heads.stride4(), heads.kv);
+        let units = Axis::Heads(heads.heads / unit);
+        let [_, of_values] = reads;
+        let elements = heads.stride4().div_ceil(NARROW_LANES * of_values.quads());
+        let window = heads.window;
+        let row = Area::Cells(u64::from(heads.heads * heads.stride4()) * 16);
+        let cached = Area::Positions {
+            kv_heads: heads.kv_heads,
+            bytes: u64::from(heads.stride4()) * 4 * heads.kv.bytes() as u64,
+            window,
+        };
+        let scored = Area::Parts {
+            bytes: u64::from(heads.heads) * 4,
+            each: 1,
+            window,
+        };
+        let part = |rows: u32| match rows {
+            1 => (Count::Alone, Count::VisibleAlone(window), Share::Alone),
+            _ => (
+                Count::Tiles(window),
+                Count::VisibleTogether(window),
+                Share::Together,
+            ),
+        };
+        let kernels =
+            |rows| software(unit, rows, broadcast, heads.kv, reads).map(Kernel::Attention);
+        let work = |share| Work::Positions {
+            each: u64::from(heads.heads * heads.dim),
+            window,
+            share,
+        };
+        let buffers = [
+            self.step,
+            cache.tables,
+            cache.keys,
+            queries,
+            parameters,
+            scratch,
+        ];
+        for rows in rows_of(unit) {
+            let (of, positions, share) = part(rows);
+            let groups = Axis::Per {
+                of: positions,
+                each: GROUP * SPAN,
+            };
+            let [scores, _] = kernels(rows);
+            let grid = [groups, units, Axis::Per { of, each: 1 }];
+            let choice = SizedKernel::always(scores, grid);
+            let touches = [
+                Touch::read(2, cached),
+                Touch::read(3, row),
+                Touch::write(5, scored),
+            ];
+            self.dispatch(of, &[choice], &buffers, work(share), &touches)?;
+        }
+        let buffers = [
+            self.step,
+            cache.tables,
+            cache.values,
+            scratch,
+            parameters,
+            output,
+        ];
+        for rows in rows_of(unit).rev() {
+            let (of, _, share) = part(rows);
+            let [_, values] = kernels(rows);
+            let grid = [Axis::Elements(elements), units, Axis::Per { of, each: 1 }];
+            let choice = SizedKernel::always(values, grid);
+            let touches = [
+                Touch::read(2, cached),
+                Touch::read(3, scored),
+                Touch::write(5, row),
+            ];
+            self.dispatch(of, &[choice], &buffers, work(share), &touches)?;
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,9 @@ use tidegate_contract::{BLOCK, StepSequence};
 
 use super::choice::has_what_is_needed;
 use super::heads::KvBuffers;
-use super::{Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, scratch};
+use super::{
+    Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, rows_together, scratch,
+};
 use crate::buffer::Buffer;
 use crate::decoder::StepWords;
 use crate::device::{Adapter, DeviceOptions, Gpu, LOAD_DEADLINE};
@@ -234,7 +236,9 @@ impl Lab {
         let (row, _) = scratch(self.kernels.base, &heads, shape.context);
         let scratch = self.output(rows * row);
         let output = self.output(rows * shape.heads * shape.stride());
-        self.experiment(step, vec![output.clone()], |builder, tables| {
+        let together = rows_together(self.kernels.base, heads.heads, heads.kv_heads);
+        let words = StepWords::new(together);
+        self.experiment_of(words, step, vec![output.clone()], |builder, tables| {
             let cache = KvBuffers {
                 tables,
                 keys: &keys,
@@ -323,7 +327,17 @@ impl Lab {
         outputs: Vec<Buffer>,
         build: impl FnOnce(&mut Builder<'_>, &Buffer) -> Result<(), LoadError>,
     ) -> Result<Experiment, LoadError> {
-        let mut words = StepWords::default();
+        self.experiment_of(StepWords::default(), step, outputs, build)
+    }
+
+    /// The same, with the step in such words.
+    fn experiment_of(
+        &self,
+        mut words: StepWords,
+        step: &[StepSequence],
+        outputs: Vec<Buffer>,
+        build: impl FnOnce(&mut Builder<'_>, &Buffer) -> Result<(), LoadError>,
+    ) -> Result<Experiment, LoadError> {
         let extent = words.fill_whole(step);
         let step = self.buffer(&words.step)?;
         let tables = self.buffer(&words.tables)?;

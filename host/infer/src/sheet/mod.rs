@@ -165,6 +165,7 @@ impl CostSheet {
         let [decode, prefill] = [steps.decode(), steps.prefill()];
         let sheet = Sheet {
             plan: &paper.plan,
+            together: paper.together,
             device,
             looked_at: LOOKED_AT,
         };
@@ -194,6 +195,7 @@ impl CostSheet {
         ];
         let sheet = Sheet {
             plan: decoder.plan(),
+            together: decoder.together(),
             device,
             looked_at: LOOKED_AT,
         };
@@ -265,6 +267,8 @@ const MOST_SIDE_BY_SIDE: u64 = 8192;
 /// What makes the sheet of a step.
 struct Sheet<'a> {
     plan: &'a Plan,
+    /// Rows that attention takes together at most.
+    together: u32,
     device: &'a DeviceProfile,
     /// [`LOOKED_AT`]
     looked_at: u32,
@@ -352,14 +356,15 @@ impl Sheet<'_> {
 
     /// A pass, and what its dispatches come to.
     fn pass_of(&self, sequences: &[StepSequence], pieces: &[Piece]) -> (Pass, Vec<ComputeCost>) {
-        let mut words = StepWords::default();
+        let mut words = StepWords::new(self.together);
         let extent = words.fill(sequences, pieces, &mut Vec::new());
         let of_rows = pieces
             .iter()
             .flat_map(|piece| std::iter::repeat_n(piece.sequence, piece.to - piece.from));
         let of_rows: Vec<usize> = of_rows.collect();
         let loads = self.plan.loads(extent, &words.row_contexts);
-        (Pass::new(extent, &words.row_contexts, &of_rows), loads)
+        let pass = Pass::new(extent, &words.row_contexts, &of_rows, &words.partition);
+        (pass, loads)
     }
 
     /// The dispatches of a pass that run.

@@ -176,6 +176,7 @@ fn layers_that_are_not_looked_at_are_as_if_they_were() {
             let sheet = |looked_at| {
                 let sheet = Sheet {
                     plan: &paper.plan,
+                    together: paper.together,
                     device: &device,
                     looked_at,
                 };

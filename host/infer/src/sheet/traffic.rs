@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::cache::{Access, Cache, Moved, Place};
 use crate::buffer::Buffer;
+use crate::decoder::{GROUP, Partition};
 use crate::program::{Axis, Count, Dispatch, Extent, Plan, RowContext, SizedKernel};
 use crate::touch::{Area, Touch, Use, Which};
 
@@ -17,8 +18,15 @@ const APART: u64 = 1 << 24;
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
     pub(super) extent: Extent,
-    rows: Vec<Row>,
+    rows: Vec<Taken>,
+    /// Rows that attention on a software adapter takes one by one, without what it has taken together.
+    alone: Vec<Taken>,
+    /// Tiles of rows that it takes together; of sequences that begin alike all as if they were of the first.
+    tiles: Vec<Vec<Taken>>,
 }
+
+/// A row and its number in the pass.
+type Taken = (u64, Row);
 
 /// A row of a pass.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +35,8 @@ struct Row {
     sequence: u64,
     /// Positions that it sees without a window.
     positions: u64,
+    /// Positions from the first on that are not looked at.
+    before: u64,
     /// Positions that rows of its sequence see in this pass, all together.
     end: u64,
 }
@@ -34,7 +44,8 @@ struct Row {
 impl Row {
     /// First position that it sees through a window.
     fn begin(&self, window: u32) -> u64 {
-        self.positions.saturating_sub(u64::from(window))
+        let begin = self.positions.saturating_sub(u64::from(window));
+        begin.max(self.before)
     }
 
     fn seen(&self, window: u32) -> u64 {
@@ -52,7 +63,12 @@ impl Row {
 
 impl Pass {
     /// `sequences`: the number in the step of each row's sequence.
-    pub(super) fn new(extent: Extent, contexts: &[RowContext], sequences: &[usize]) -> Pass {
+    pub(super) fn new(
+        extent: Extent,
+        contexts: &[RowContext],
+        sequences: &[usize],
+        partition: &Partition,
+    ) -> Pass {
         let end = |sequence: &usize| {
             let of = contexts.iter().zip(sequences);
             let of = of.filter(|(_, other)| *other == sequence);
@@ -70,20 +86,53 @@ impl Pass {
             Row {
                 sequence: *sequence as u64,
                 positions: u64::from(context.positions),
+                before: 0,
                 end,
             }
         });
+        let rows: Vec<Taken> = (0..).zip(rows).collect();
+        let row = |index: &u32| rows.get(*index as usize).copied();
+        let positions = |groups: u32| u64::from(groups * GROUP);
+        let alone = partition.alone.iter().filter_map(|(index, groups)| {
+            let (number, row) = row(index)?;
+            let before = positions(*groups);
+            Some((number, Row { before, ..row }))
+        });
+        let tiles = partition.tiles.iter().map(|tile| {
+            let of = tile.rows.iter().filter_map(row);
+            let together = of.map(|(number, row)| {
+                let positions = row.positions.min(positions(tile.groups));
+                (number, Row { positions, ..row })
+            });
+            let mut together: Vec<Taken> = together.collect();
+            if let Some((_, first)) = together.first().copied() {
+                for (_, row) in &mut together {
+                    (row.sequence, row.end) = (first.sequence, first.end);
+                }
+            }
+            together
+        });
         Pass {
             extent,
-            rows: rows.collect(),
+            alone: alone.collect(),
+            tiles: tiles.collect(),
+            rows,
         }
     }
 
-    /// The rows that a touch is of, of the first `count`.
-    fn rows_of(&self, touch: &Touch, count: u64) -> impl Iterator<Item = &Row> {
-        let rows = self.rows.iter().take(count as usize);
-        let which = touch.rows;
-        rows.filter(move |row| row.is(which))
+    /// Everything that `count` of such are.
+    fn all(&self, of: Count, count: u64) -> Vec<Taken> {
+        match of {
+            Count::Alone => self.alone.clone(),
+            Count::Tiles(_) => self
+                .tiles
+                .iter()
+                .take(count as usize)
+                .flatten()
+                .copied()
+                .collect(),
+            _ => self.rows.iter().take(count as usize).copied().collect(),
+        }
     }
 }
 
@@ -106,8 +155,10 @@ pub(super) struct Traffic {
 type Role = Option<(usize, u64)>;
 
 /// Which axes of a grid count what.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Roles {
+    /// What rows are counted by.
+    of: Count,
     rows: Role,
     positions: Role,
     columns: Role,
@@ -117,14 +168,24 @@ struct Roles {
 
 impl Roles {
     fn of(choice: &SizedKernel) -> Roles {
-        let mut roles = Roles::default();
+        let mut roles = Roles {
+            of: Count::Rows,
+            rows: None,
+            positions: None,
+            columns: None,
+            heads: None,
+            elements: None,
+        };
         for (axis, of) in choice.grid.iter().enumerate() {
             let (role, number) = match *of {
                 Axis::Per {
-                    of: Count::Visible(_),
+                    of: Count::Visible(_) | Count::VisibleAlone(_) | Count::VisibleTogether(_),
                     each,
                 } => (&mut roles.positions, each),
-                Axis::Per { each, .. } => (&mut roles.rows, each),
+                Axis::Per { of, each } => {
+                    roles.of = of;
+                    (&mut roles.rows, each)
+                }
                 Axis::Columns(workgroups) => (&mut roles.columns, workgroups),
                 Axis::Heads(workgroups) => (&mut roles.heads, workgroups),
                 Axis::Elements(workgroups) => (&mut roles.elements, workgroups),
@@ -149,14 +210,42 @@ struct Workgroup<'a> {
 }
 
 impl Workgroup<'_> {
-    /// First and last row, not included.
-    fn rows(&self) -> Range {
-        match self.roles.rows {
+    /// Its rows.
+    fn rows(&self) -> &[Taken] {
+        let (first, last) = match self.roles.rows {
             Some((axis, each)) => {
                 let first = self.id[axis] * each;
                 (first.min(self.count), (first + each).min(self.count))
             }
             None => (0, self.count),
+        };
+        let of = |rows: &'_ [Taken]| -> Range {
+            let most = rows.len() as u64;
+            (first.min(most), last.min(most))
+        };
+        match self.roles.of {
+            Count::Alone => {
+                let (first, last) = of(&self.pass.alone);
+                &self.pass.alone[first as usize..last as usize]
+            }
+            // One for each workgroup.
+            Count::Tiles(_) => self
+                .pass
+                .tiles
+                .get(first as usize)
+                .map_or(&[], Vec::as_slice),
+            _ => {
+                let (first, last) = of(&self.pass.rows);
+                &self.pass.rows[first as usize..last as usize]
+            }
+        }
+    }
+
+    /// Rows of what the dispatch works on, all together.
+    fn all_rows(&self) -> u64 {
+        match self.roles.of {
+            Count::Alone | Count::Tiles(_) => self.pass.rows.len() as u64,
+            _ => self.count,
         }
     }
 
@@ -206,17 +295,21 @@ impl Workgroup<'_> {
 
     /// What it touches: each range, and where what the dispatch touches ends there.
     fn ranges(&self, touch: &Touch, mut add: impl FnMut(Range, u64)) {
-        let (first, last) = self.rows();
-        let rows = self.pass.rows.get(first as usize..last as usize);
-        let rows = rows.unwrap_or_default();
-        let rows = || (first..).zip(rows).filter(|(_, row)| row.is(touch.rows));
+        let all = self.all_rows();
+        let rows = || {
+            let rows = self.rows().iter();
+            rows.filter(|(_, row)| row.is(touch.rows))
+                .map(|(number, row)| (*number, row))
+        };
         match touch.area {
             Area::All(bytes) => add((0, bytes), bytes),
             Area::Columns(bytes) => add(self.share(self.roles.columns, bytes), bytes),
-            Area::Rows(bytes) => add((first * bytes, last * bytes), self.count * bytes),
+            Area::Rows(bytes) => {
+                rows().for_each(|(row, _)| add((row * bytes, (row + 1) * bytes), all * bytes));
+            }
             Area::Cells(bytes) => {
                 let (from, to) = self.of_row(bytes);
-                let end = self.count * bytes;
+                let end = all * bytes;
                 rows().for_each(|(row, _)| add((row * bytes + from, row * bytes + to), end));
             }
             Area::CellsOf {
@@ -227,7 +320,7 @@ impl Workgroup<'_> {
                 let (from, to) = self.of_row(bytes);
                 for (row, _) in rows() {
                     let at = row * stride + begin;
-                    add((at + from, at + to), self.count * stride);
+                    add((at + from, at + to), all * stride);
                 }
             }
             Area::Positions {
@@ -286,9 +379,14 @@ impl Workgroup<'_> {
     }
 }
 
-/// What of a buffer all workgroups together touch, each byte once.
-fn once(touch: &Touch, count: u64, pass: &Pass) -> u64 {
-    let rows = || pass.rows_of(touch, count);
+/// What of a buffer all workgroups together touch, each byte once: `count` of `of`.
+fn once(touch: &Touch, (of, count): (Count, u64), pass: &Pass) -> u64 {
+    let all = pass.all(of, count);
+    let rows = || {
+        all.iter()
+            .map(|(_, row)| row)
+            .filter(|row| row.is(touch.rows))
+    };
     match touch.area {
         Area::All(bytes) | Area::Columns(bytes) => bytes,
         Area::Rows(bytes) | Area::Cells(bytes) | Area::CellsOf { bytes, .. } => {
@@ -330,14 +428,14 @@ pub(super) fn least(plan: &Plan, pass: &Pass) -> u64 {
     let mut seen = HashSet::new();
     let mut bytes = 0;
     for dispatch in plan.dispatches() {
-        let rows = u64::from(dispatch.of.of(pass.extent));
+        let rows = (dispatch.of, u64::from(dispatch.of.of(pass.extent)));
         for touch in &dispatch.touches {
             let kept = matches!(
                 touch.area,
                 Area::All(_) | Area::Columns(_) | Area::Positions { .. }
             );
             let buffer = dispatch.buffers.get(touch.buffer).map(Buffer::id);
-            if kept && rows > 0 && touch.used == Use::Read && seen.insert(buffer) {
+            if kept && rows.1 > 0 && touch.used == Use::Read && seen.insert((buffer, dispatch.of)) {
                 bytes += once(touch, rows, pass);
             }
         }
@@ -367,7 +465,7 @@ fn workgroups<'a>(
 
 /// What the workgroups of a dispatch touch, without a cache.
 pub(super) fn touched(dispatch: &Dispatch, choice: &SizedKernel, pass: &Pass) -> Traffic {
-    let count = u64::from(dispatch.of.of(pass.extent));
+    let count = (dispatch.of, u64::from(dispatch.of.of(pass.extent)));
     let mut traffic = Traffic::default();
     for touch in &dispatch.touches {
         let bytes = once(touch, count, pass);

@@ -548,6 +548,14 @@ fn head_norms_that_leave_out_lanes_or_sum_otherwise_by_row_are_not_used() {
     }
 }
 
+/// Heads of more quads than a workgroup of the software attention has lanes.
+fn wide_heads() -> ModelConfig {
+    ModelConfig {
+        head_dim: 64,
+        ..even_config()
+    }
+}
+
 /// In the place of what reads keys and values in f32: the same, rounded to f16.
 const READ: &str = "fn from_kv(x: Kv) -> vec4<f32> {\n    return x;";
 const READ_ROUNDED: &str = "fn from_kv(x: Kv) -> vec4<f32> {
@@ -557,7 +565,7 @@ const READ_ROUNDED: &str = "fn from_kv(x: Kv) -> vec4<f32> {
 /// values read with fewer bits than they are kept with.
 #[test]
 fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
-    let checkpoint = random_model(even_config(), 5);
+    let checkpoint = random_model(wide_heads(), 5);
     let device = open(Features::ALL);
     let mut used = Vec::new();
     for (variant, kernel, from, to) in [
@@ -636,7 +644,7 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
 /// Scores that are summed backwards where a step has more than one row.
 #[test]
 fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
-    let checkpoint = random_model(even_config(), 5);
+    let checkpoint = random_model(wide_heads(), 5);
     let device = open(Features::ALL);
     for (variant, kernel, from, to) in [
         (
@@ -670,6 +678,46 @@ fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
         assert!(loaded(false).is_ok(), "{variant}");
         device.repair();
     }
+}
+
+/// Rows of several sequences that go together as far as their blocks agree: a group too many is summed up for all of them, or the
+/// sums that they have in common are left out.
+#[test]
+fn attention_that_shares_too_much_or_too_little_is_not_used() {
+    let checkpoint = random_model(even_config(), 5);
+    let device = open(Features::ALL);
+    let variant = KernelVariant::Software;
+    for (from, to) in [
+        (
+            "groups = step.entries[tile].x;",
+            "groups = step.entries[tile].x + 1u;",
+        ),
+        (
+            "if (ROWS == 1u && part.seen > 0u) {",
+            "if (ROWS == 1u && part.seen > 1000u) {",
+        ),
+    ] {
+        device.sabotage("attention_values", Sabotage::Edited { from, to });
+        let error = GpuDecoder::load(&device, &checkpoint, &options(variant)).unwrap_err();
+        assert_wrong("attention_values", &error);
+        device.repair();
+    }
+    // What is carried over has other bits: weights that are added up in another order.
+    let from = "scores[starts[q] + carried] = totals[q];";
+    let to = "let all = total_of(totals[q]);
+              scores[starts[q] + carried] = vec4<f32>(select(0.0, all, lane == 0u), 0.0, 0.0, 0.0);";
+    device.sabotage("attention_values", Sabotage::Edited { from, to });
+    let loaded = |reproducible| {
+        let options = DecoderOptions {
+            reproducible,
+            ..options(variant)
+        };
+        GpuDecoder::load(&device, &checkpoint, &options)
+    };
+    let error = loaded(true).unwrap_err();
+    assert_wrong("attention_values", &error);
+    assert!(error.to_string().contains("`reproducible`"), "{error}");
+    assert!(loaded(false).is_ok());
 }
 
 /// What an encoder's answer may depend on: which row and which tile it has in a call.

@@ -341,3 +341,104 @@ fn a_row_is_attended_the_same_alone_and_among_its_neighbours() {
         }
     }
 }
+
+/// Rows of a step: where each begins, how many there are, and its blocks.
+struct Sharing {
+    step: Vec<StepSequence>,
+    /// Query rows before each sequence.
+    before: Vec<usize>,
+}
+
+/// Sequences of which most begin with the same blocks: many over 12, three over 5, one again behind a hole, one that ends among
+/// them, and a piece of a prompt.
+fn sharing(blocks: usize) -> Sharing {
+    let all: Vec<u32> = (0..blocks as u32).map(|b| b * 7 % blocks as u32).collect();
+    let table = |prefix: usize, index: usize| -> Vec<u32> {
+        let own = all.iter().rev().cycle().skip(3 * index);
+        all[..prefix].iter().chain(own).take(30).copied().collect()
+    };
+    let mut step: Vec<_> = (0..9)
+        .map(|index| sequence(200 + 23 * index, 1, &table(12, index)))
+        .collect();
+    step.extend((9..12).map(|index| sequence(250 + index, 1, &table(5, index))));
+    let mut hole = table(12, 12);
+    hole[3] = all[20];
+    step.push(sequence(400, 1, &hole));
+    step.insert(5, sequence(70, 1, &table(12, 0)));
+    step.insert(2, sequence(195, 11, &table(12, 13)));
+    let rows = |sequence: &StepSequence| sequence.tokens.len();
+    let before = |index| step[..index].iter().map(rows).sum();
+    Sharing {
+        before: (0..step.len()).map(before).collect(),
+        step,
+    }
+}
+
+#[test]
+fn a_row_is_attended_the_same_whoever_shares_its_blocks() {
+    let software = |(what, _): &(String, Lab)| what.starts_with("software");
+    for (what, lab) in labs().into_iter().filter(software) {
+        for (heads, kv_heads, dim, window) in [
+            (3, 3, 20, None),
+            (4, 2, 80, None),
+            (6, 2, 36, None),
+            (7, 1, 64, None),
+            (2, 2, 64, Some(70)),
+        ] {
+            for kv in [KvPrecision::F32, KvPrecision::F16] {
+                let shape = HeadShape {
+                    kv,
+                    window,
+                    ..HeadShape::plain(heads, kv_heads, dim, 45)
+                };
+                check_sharing(&format!("{what}, {shape:?}"), &lab, shape);
+            }
+        }
+    }
+}
+
+fn check_sharing(what: &str, lab: &Lab, shape: HeadShape) {
+    let Sharing { step, before } = sharing(shape.blocks);
+    let mut random = Random(shape.dim as u64);
+    let row = shape.heads * shape.dim;
+    let rows = before.last().map_or(0, |before| before + 1);
+    let queries = random.units(rows * row);
+    let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
+    let (keys, values) = (random.units(count), random.units(count));
+    // Those sequences of the step alone, whose numbers these are.
+    let attend = |of: &[usize]| -> Vec<Vec<f32>> {
+        let some: Vec<StepSequence> = of.iter().map(|index| step[*index].clone()).collect();
+        let own = |index: &usize| {
+            let rows = step[*index].tokens.len();
+            queries[before[*index] * row..][..rows * row].to_vec()
+        };
+        let queries: Vec<f32> = of.iter().flat_map(own).collect();
+        let experiment = lab
+            .attention(shape, &queries, [&keys, &values], &some)
+            .unwrap();
+        lab.run(&experiment, 1).unwrap();
+        let found = lab.output_of(&experiment, 0, shape.dim).unwrap();
+        let mut left = &found[..];
+        let mut of = some.iter().map(|sequence| {
+            let (own, rest) = left.split_at(sequence.tokens.len() * row);
+            left = rest;
+            own.to_vec()
+        });
+        of.by_ref().collect()
+    };
+    let everyone: Vec<usize> = (0..step.len()).collect();
+    let alone: Vec<Vec<f32>> = everyone.iter().map(|i| attend(&[*i]).remove(0)).collect();
+    // In several companies, in either order.
+    let backwards: Vec<usize> = everyone.iter().rev().copied().collect();
+    for of in [
+        &everyone,
+        &backwards,
+        &backwards[..3].to_vec(),
+        &everyone[..8].to_vec(),
+    ] {
+        for (index, together) in of.iter().zip(attend(of)) {
+            let what = format!("{what}, sequence {index} among {}", of.len());
+            crate::support::assert_same(&together, &alone[*index], &what);
+        }
+    }
+}

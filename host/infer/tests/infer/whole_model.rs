@@ -229,6 +229,95 @@ fn sequences_that_share_the_blocks_of_a_prefix_read_what_each_would_write() {
     }
 }
 
+/// How often each kernel ran in a step.
+fn ran(decoder: &mut GpuDecoder, step: &[StepSequence], kernel: &str) -> u32 {
+    let profile = decoder.profile(step).unwrap();
+    let of = profile.iter().find(|found| found.kernel == kernel);
+    of.map_or(0, |found| found.dispatches)
+}
+
+/// On software adapters, whose attention reads a shared prefix once: the bits of a row's logits are those that it has with the
+/// prefix to itself, alone or in any batch, and with every other row sharing it.
+#[test]
+fn a_prefix_that_is_read_once_for_many_changes_no_bit() {
+    // One layer with a window, in which rows of several sequences do not go together, and two without. Of two rows of three heads
+    // that share a key two fill a tile, of eight rows of one head four fill half of one.
+    let single = ModelConfig {
+        heads: 4,
+        kv_heads: 4,
+        head_dim: 40,
+        ..full_config()
+    };
+    for (config, kv, least) in [
+        (full_config(), KvPrecision::F32, 2),
+        (single, KvPrecision::F16, 4),
+    ] {
+        let checkpoint = random_model(config, 20);
+        let mut random = Random(20);
+        let prefix = random.tokens(53, 96);
+        let tails: Vec<Vec<u32>> = (0..32).map(|i| random.tokens(53, 1 + 7 * i % 40)).collect();
+        for gpu in [bare_gpu(), gpu()] {
+            let options = DecoderOptions {
+                kv,
+                blocks: 400,
+                ..options_on(gpu, KernelVariant::Software)
+            };
+            let mut decoder = load(gpu, &checkpoint, &options);
+            // Cold: each by itself, in its own blocks.
+            let last = |decoder: &mut GpuDecoder, tail: &[u32], blocks: &[u32]| {
+                let tokens = [&prefix[..], tail].concat();
+                let count = tokens.len();
+                in_chunks(decoder, &tokens[..count - 1], blocks, 64);
+                logits(
+                    decoder,
+                    &[sequence(count - 1, &tokens[count - 1..], blocks)],
+                )
+            };
+            let own = |index: usize| blocks(12 * index as u32, 140);
+            let cold: Vec<Vec<f32>> = (0..32)
+                .map(|index| last(&mut decoder, &tails[index], &own(index)))
+                .collect();
+            // Hot: all but the first use its prefix.
+            let hot = |index: usize| [&own(0)[..6], &own(index)[6..]].concat();
+            let row = |index: usize, blocks: &[u32]| {
+                let tail = &tails[index];
+                sequence(95 + tail.len(), &tail[tail.len() - 1..], blocks)
+            };
+            for batch in [1, 3, 8, 32] {
+                for shared in [false, true] {
+                    let step: Vec<StepSequence> = (0..batch)
+                        .map(|i| row(i, &if shared { hot(i) } else { own(i) }))
+                        .collect();
+                    let found = logits(&mut decoder, &step);
+                    for (index, found) in found.chunks_exact(53).enumerate() {
+                        let what = format!("{kv:?}, batch {batch}, shared {shared}, row {index}");
+                        assert_same(found, &cold[index], &what);
+                    }
+                    let together = shared && batch >= least;
+                    let expected = if together { 3 + 2 } else { 3 };
+                    assert_eq!(ran(&mut decoder, &step, "attention_values"), expected);
+                }
+            }
+        }
+    }
+}
+
+/// Rows that are taken alone, tiles of neighbours, and both: what there is none of is not sent.
+#[test]
+fn dispatches_of_software_attention_that_see_nothing_are_not_sent() {
+    let checkpoint = random_model(small_config(), 21);
+    let mut decoder = load(gpu(), &checkpoint, &options(KernelVariant::Software));
+    // Heads go by threes, rows by twos; there are three layers.
+    let alone: Vec<StepSequence> = (0..8).map(|i| sequence(9, &[1], &blocks(i, 9))).collect();
+    let neighbours = sequence(0, &[1; 8], &blocks(20, 8));
+    let both = [&alone[..], std::slice::from_ref(&neighbours)].concat();
+    for (step, times) in [(alone, 3), (vec![neighbours], 3), (both, 6)] {
+        for kernel in ["attention_scores", "attention_values"] {
+            assert_eq!(ran(&mut decoder, &step, kernel), times);
+        }
+    }
+}
+
 #[test]
 fn a_position_that_is_written_again_holds_what_was_written_last() {
     let checkpoint = random_model(small_config(), 7);

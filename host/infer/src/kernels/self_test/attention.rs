@@ -3,8 +3,8 @@
 use tidegate_contract::{BLOCK, StepSequence};
 
 use super::{Failure, Numbers, outcome, softmax, wide};
-use crate::kernels::KvPrecision;
 use crate::kernels::lab::{HeadShape, Lab, sequence};
+use crate::kernels::{Base, KvPrecision, Reads};
 
 /// Of means of numbers about 1.
 const BOUND: f64 = 1e-5;
@@ -18,13 +18,35 @@ const NEIGHBOURS: usize = 9;
 /// Position of the first of them.
 const FIRST: usize = 522;
 
-/// All rows: after the neighbours one that sees itself only.
-const ROWS: usize = NEIGHBOURS + 1;
+/// Sequences of one row each that begin with the same blocks, of which software adapters take some together too.
+const SHARING: usize = 5;
 
-/// Of fewer elements than a workgroup takes at once, and of as many; first everything that a row sees, then a window of it with
-/// capped scores.
-pub(super) fn attention(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Failure> {
-    for dim in [20, 128, 256] {
+/// Blocks that they have in common.
+const SHARED_BLOCKS: usize = 21;
+
+/// All rows: after the neighbours one that sees itself only, and those of the sequences.
+const ROWS: usize = NEIGHBOURS + 1 + SHARING;
+
+/// Widths of heads: of fewer elements than a workgroup takes at once, and of as many; odd and even in quads. Software adapters
+/// have kernels by how heads are read, and take the widths of those alone.
+fn widths(lab: &Lab, reads: [Reads; 2], kv: KvPrecision) -> Vec<usize> {
+    let all = [20, 128, 256];
+    if lab.kernels.base != Base::Software {
+        return all.into();
+    }
+    let read_so = |dim: &usize| Reads::of(dim.div_ceil(4) as u32, kv) == reads;
+    let some = [24, 32, 36, 100].into_iter().chain(all);
+    some.filter(read_so).collect()
+}
+
+/// First everything that a row sees, then a window of it with capped scores.
+pub(super) fn attention(
+    lab: &Lab,
+    unit: u32,
+    reads: [Reads; 2],
+    kv: KvPrecision,
+) -> Result<(), Failure> {
+    for dim in widths(lab, reads, kv) {
         let plain = HeadShape {
             kv,
             ..HeadShape::plain(2 * unit as usize, 2, dim, BLOCKS)
@@ -46,23 +68,28 @@ pub(super) fn attention(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Fai
     Ok(())
 }
 
-/// The first and the last neighbour have queries that are `longer` times those of the others. Of a reproducible set the two have
-/// the same bits alone.
+/// The first and the last neighbour, and the first sequence that shares blocks with others, have queries that are `longer` times
+/// those of the others. Of a reproducible set they have the same bits alone.
 fn attention_of_shape(lab: &Lab, case: &str, shape: HeadShape, longer: f32) -> Result<(), Failure> {
     let mut numbers = Numbers(2);
     // Blocks in no order.
     let table: Vec<u32> = (0..BLOCKS as u32)
         .map(|block| block * 7 % BLOCKS as u32)
         .collect();
-    let step = [
+    let mut step = vec![
         sequence(FIRST, NEIGHBOURS, &table),
         sequence(0, 1, &table[3..]),
     ];
+    step.extend((0..SHARING).map(|index| {
+        let own = table.iter().rev().skip(index);
+        let blocks: Vec<u32> = table[..SHARED_BLOCKS].iter().chain(own).copied().collect();
+        sequence(FIRST - 35 * index - 30, 1, &blocks[..BLOCKS])
+    }));
     let width = shape.heads * shape.dim;
     let cache = BLOCKS * BLOCK * shape.kv_heads * shape.dim;
     let mut queries = numbers.take_full(ROWS * width);
-    let ends = [0, NEIGHBOURS - 1];
-    for row in ends {
+    let first_sharing = NEIGHBOURS + 1;
+    for row in [0, NEIGHBOURS - 1, first_sharing] {
         for query in &mut queries[row * width..][..width] {
             *query *= longer;
         }
@@ -76,12 +103,17 @@ fn attention_of_shape(lab: &Lab, case: &str, shape: HeadShape, longer: f32) -> R
     if !lab.kernels.reproducible {
         return Ok(());
     }
-    for row in ends {
-        let step = [sequence(FIRST + row, 1, &table)];
+    let neighbour = |row| (row, sequence(FIRST + row, 1, &table));
+    for (row, alone) in [
+        neighbour(0),
+        neighbour(NEIGHBOURS - 1),
+        (first_sharing, step[2].clone()),
+    ] {
+        let step = [alone];
         let query = &queries[row * width..][..width];
         let experiment = lab.attention(shape, query, [keys, values], &step)?;
         let alone = outcome(lab, &experiment, 0, shape.dim)?;
-        let case = format!("{case}, neighbour {row} alone");
+        let case = format!("{case}, row {row} alone");
         alone.same_bits(&case, &together, row, width)?;
     }
     Ok(())

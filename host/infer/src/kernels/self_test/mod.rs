@@ -13,7 +13,7 @@ mod sampling;
 use std::collections::HashMap;
 
 use super::lab::{Experiment, Lab};
-use super::{KernelSet, KvPrecision, NormStore, StorageFormat, Store};
+use super::{KernelSet, KvPrecision, NormStore, Reads, StorageFormat, Store};
 use crate::device::Gpu;
 use crate::load_error::LoadError;
 
@@ -32,8 +32,8 @@ pub(crate) enum Tested {
     Softcap,
     /// What is done to heads, with keys and values so kept.
     Heads(KvPrecision),
-    /// Attention over KV blocks, so many query heads at a time.
-    Attention(u32, KvPrecision),
+    /// Attention over KV blocks, so many query heads at a time, with keys and values so read and kept.
+    Attention(u32, [Reads; 2], KvPrecision),
     /// Everything that draws tokens.
     Sampling,
     /// A sum and its LayerNorm.
@@ -107,7 +107,7 @@ pub(crate) fn self_test(
         Tested::Bias(store) => rows::bias(&lab, store),
         Tested::Softcap => rows::softcap(&lab),
         Tested::Heads(kv) => rows::heads(&lab, kv),
-        Tested::Attention(unit, kv) => attention::attention(&lab, unit, kv),
+        Tested::Attention(unit, reads, kv) => attention::attention(&lab, unit, reads, kv),
         Tested::Sampling => sampling::sampling(&lab),
         Tested::LayerNorm => encoder::layer_norm(&lab),
         Tested::TextAttention => encoder::attention(&lab),

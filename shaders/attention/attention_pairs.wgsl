@@ -1,0 +1,39 @@
+// Keys or values as the software attention reads them: two quads of a head at a time, each by itself.
+
+const QUADS: u32 = 2u;
+
+@group(0) @binding(2) var<storage, read> cached: array<Kv>; // [blocks, BLOCK, kv_heads, stride / 4]
+
+struct Pair {
+    a: vec4<f32>,
+    b: vec4<f32>,
+}
+
+// Where the quads of a pair lie in a head; past the head's end, its last quad.
+struct Own {
+    a: u32,
+    b: u32,
+}
+
+// What a head has of `cached`.
+fn cached_stride() -> u32 {
+    return params.stride4;
+}
+
+fn own_of(pair: u32) -> Own {
+    let last = params.stride4 - 1u;
+    return Own(min(2u * pair, last), min(2u * pair + 1u, last));
+}
+
+fn pair_at(head: u32, own: Own) -> Pair {
+    return Pair(from_kv(cached[head + own.a]), from_kv(cached[head + own.b]));
+}
+
+fn word_at(head: u32, pair: u32) -> u32 {
+    return bitcast<u32>(cached[head + own_of(pair).a].x);
+}
+
+// A word of each line of a cache that holds eight pairs of a head from `pair` on.
+fn touch(head: u32, pair: u32) -> u32 {
+    return word_at(head, pair) | word_at(head, pair + 2u) | word_at(head, pair + 4u) | word_at(head, pair + 6u);
+}

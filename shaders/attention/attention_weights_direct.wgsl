@@ -7,12 +7,22 @@ fn find_highest(
     limits: ptr<function, array<u32, QUERIES>>,
     highest: ptr<function, array<f32, QUERIES>>,
 ) {
+    // One loop over positions for all queries: software adapters end a kernel's loops after some 65,000 turns in all.
+    var longest = 0u;
+    var most: array<vec4<f32>, QUERIES>;
     for (var q = 0u; q < QUERIES; q++) {
-        var most = vec4<f32>(NOTHING);
-        for (var g = 0u; g < (*limits)[q] * 8u; g++) {
-            most = max(most, scores[(*starts)[q] + g]);
+        longest = max(longest, (*limits)[q]);
+        most[q] = vec4<f32>(NOTHING);
+    }
+    for (var g = 0u; g < longest * 8u; g++) {
+        for (var q = 0u; q < QUERIES; q++) {
+            if (g < (*limits)[q] * 8u) {
+                most[q] = max(most[q], scores[(*starts)[q] + g]);
+            }
         }
-        (*highest)[q] = max(max(most.x, most.y), max(most.z, most.w));
+    }
+    for (var q = 0u; q < QUERIES; q++) {
+        (*highest)[q] = max(max(most[q].x, most[q].y), max(most[q].z, most[q].w));
     }
 }
 

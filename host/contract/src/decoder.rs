@@ -135,6 +135,17 @@ pub struct Sampled {
     pub top: Vec<(u32, f32)>,
 }
 
+/// When a step ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// While it was collected.
+    WhileCollected,
+    /// From when it was submitted until it had been waited for.
+    SinceSubmitted,
+    /// It ended before anybody waited for it, nobody knows when.
+    Unknown,
+}
+
 /// A model that takes tokens and draws their successors, a step at a time.
 ///
 /// A step is asked for as a whole by [`Decoder::step`], or in phases, so that whoever drives the decoder has its own work
@@ -187,6 +198,11 @@ pub trait Decoder: Send {
         sampled: &mut Vec<Sampled>,
     ) -> Result<(), DecodeError> {
         self.step(step, sampled)
+    }
+
+    /// When the step ran that was collected last, as far as the decoder can tell.
+    fn ran(&self) -> Ran {
+        Ran::WhileCollected
     }
 
     /// As [`Decoder::step`], but `logits` is filled with the unchanged logits `[samplings, vocabulary]` f32.

@@ -36,7 +36,7 @@ pub use commit::{
 };
 pub use decoder::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
-    SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
+    Ran, SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
 };
 pub use feed::{ChoiceEnd, TokenEvent, TokenFeed, TokenWhat};
 pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};

@@ -52,8 +52,8 @@ pub(crate) struct StepCosts {
     steps_with_prefill: u32,
     /// Most rows of a step so far.
     most_rows: usize,
-    /// When the last of them ended.
-    measured: Moment,
+    /// When the last of them ended: without prompt tokens, and with.
+    measured: [Moment; 2],
     /// By what share steps have lately stayed below what was expected at most: without prompt tokens, and with.
     below: [f64; 2],
     trend: Trend,
@@ -75,7 +75,7 @@ impl StepCosts {
                 seconds = seconds.min(expected * OUTLIER);
             }
         }
-        self.measured = now;
+        self.measured[usize::from(has_prefill)] = now;
         self.most_rows = self.most_rows.max(size.rows());
         self.steps = self.steps.saturating_add(1);
         let with_prefill = self.steps_with_prefill;
@@ -85,6 +85,13 @@ impl StepCosts {
         match self.steps > ENOUGH {
             true => self.curve.learn(size, seconds, &self.trend),
             false => self.curve.follow(&self.trend),
+        }
+    }
+
+    /// Learns from a step that took no longer than this: what nobody knows better, and what is less than was expected.
+    pub(crate) fn observe_at_most(&mut self, size: StepSize, took: Duration, now: Moment) {
+        if self.steps < ENOUGH || took.as_secs_f64() < self.seconds(size) {
+            self.observe(size, took, now);
         }
     }
 
@@ -117,8 +124,11 @@ impl StepCosts {
     /// as steps of its kind have been. `None` until enough were measured, and again when the last is a while ago: who
     /// is then let through measures anew, so that a time when all was slow is not held against anybody for ever.
     pub(crate) fn least(&self, size: StepSize, now: Moment) -> Option<Duration> {
-        let unknown = size.prefill > 0 && self.steps_with_prefill < ENOUGH_PREFILL;
-        if unknown || now.saturating_sub(self.measured) > FRESH {
+        let has_prefill = size.prefill > 0;
+        let unknown = has_prefill && self.steps_with_prefill < ENOUGH_PREFILL;
+        // Of its own kind: answers that go on measure nothing of prompts.
+        let measured = self.measured[usize::from(has_prefill)];
+        if unknown || now.saturating_sub(measured) > FRESH {
             return None;
         }
         let below = self.below[usize::from(size.prefill > 0)];

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{DecodeError, Decoder, Encoder, ModelError, RequestId, Sampled};
+use tidegate_contract::{DecodeError, Decoder, Encoder, ModelError, Ran, RequestId, Sampled};
 
 use crate::budget::Reservation;
 use crate::device_model::{DeviceModel, Loaders};
 use crate::encoding::Encoding;
-use crate::generator::{DraftModel, Generator, StepPlan, Verdict};
+use crate::generator::{DraftModel, Generator, StepPlan, Took, Verdict};
 use crate::guard::{guarded_collect, guarded_draw, guarded_encode, guarded_submit};
 use crate::model::Loaded;
 use crate::order::Moment;
@@ -186,12 +186,20 @@ impl Core {
                 let Some(decoder) = place else {
                     return Ok(Stepped::Nothing);
                 };
+                let waiting = clock();
                 let collected =
                     so_far.and_then(|()| guarded_collect(decoder.as_mut(), &plan.step, sampled));
                 let now = clock();
-                let result = collected.and_then(|()| {
-                    generator.deliver(&plan, sampled, now, now.saturating_sub(began))
-                });
+                let took = Took {
+                    whole: now.saturating_sub(began),
+                    // The host's own work while a step runs is none of the device's.
+                    ran: match decoder.ran() {
+                        Ran::WhileCollected => Some(now.saturating_sub(waiting)),
+                        Ran::SinceSubmitted => Some(now.saturating_sub(began)),
+                        Ran::Unknown => None,
+                    },
+                };
+                let result = collected.and_then(|()| generator.deliver(&plan, sampled, now, took));
                 let Err(error) = result else {
                     return Ok(Stepped::Well);
                 };

@@ -360,6 +360,7 @@ impl Worker {
         let clock = || shared.now();
         let began = clock();
         let begun = model.core.begin(&clock);
+        let mut took = clock().saturating_sub(began);
         self.hand_on();
         if begun.is_some() {
             self.take_waiting_commands();
@@ -367,11 +368,13 @@ impl Worker {
         let Some(model) = self.models.iter_mut().find(same) else {
             return;
         };
+        // What was handed on and taken in between is not this model's.
+        let goes_on = clock();
         let stepped = match begun {
             Some(begun) => model.core.finish(begun, &clock),
             None => Ok(Stepped::Nothing),
         };
-        let took = clock().saturating_sub(began);
+        took += clock().saturating_sub(goes_on);
         self.shares.charge(number, took);
         model.core.report();
         match stepped {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Sampled, Sampling, StepSequence,
+    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Ran, Sampled, Sampling, StepSequence,
 };
 use tidegate_weights::Checkpoint;
 use tracing::{debug, info};
@@ -49,6 +49,8 @@ pub struct GpuDecoder {
     dispatches: u32,
     /// Longest wait for a submission.
     pub(super) deadline: Duration,
+    /// When the last step that was collected ran.
+    ran: Ran,
     /// The failure after which this decoder is of no more use.
     failed: Option<DecodeError>,
 }
@@ -62,6 +64,8 @@ struct BegunPass {
     submitted: Vec<wgpu::SubmissionIndex>,
     /// Whether what draws its tokens is on its way too.
     drawn: bool,
+    /// Whether nothing of it had ended before it was waited for, so that its time is known.
+    is_timed: bool,
 }
 
 /// What follows the logits of a pass in its last submission.
@@ -196,6 +200,7 @@ impl GpuDecoder {
             submissions: 0,
             dispatches: 0,
             deadline: LOAD_DEADLINE,
+            ran: Ran::WhileCollected,
             failed: None,
         };
         decoder.warm_up()?;
@@ -355,7 +360,10 @@ impl GpuDecoder {
     /// a submission: kernels take any number of rows, but a dispatch is never part of two submissions.
     fn pass_rows(&mut self, step: &[StepSequence]) -> usize {
         let all: usize = step.iter().map(|sequence| sequence.tokens.len()).sum();
-        let mut rows = self.pass[0].min(all).max(1);
+        let end = |sequence: &StepSequence| sequence.position as usize + sequence.tokens.len();
+        let positions = step.iter().map(end).max().unwrap_or(0);
+        let room = self.scratch.rows(positions);
+        let mut rows = self.pass[0].min(all).min(room).max(1);
         loop {
             let passes = passes(step, rows, self.pass[1]);
             let fits = passes.iter().all(|pass| {
@@ -512,6 +520,7 @@ impl GpuDecoder {
             started,
             submitted,
             drawn: follows == Follows::Draw,
+            is_timed: true,
         })
     }
 
@@ -631,6 +640,8 @@ impl Decoder for GpuDecoder {
             return Ok(());
         };
         self.shape.check(step)?;
+        // What waits for its draws has ended nobody knows when.
+        begun.is_timed &= !self.gpu.is_idle();
         self.told(|decoder| decoder.draw_from(&mut begun, &samplings(step)))?;
         self.begun = Some(begun);
         Ok(())
@@ -642,16 +653,26 @@ impl Decoder for GpuDecoder {
         sampled: &mut Vec<Sampled>,
     ) -> Result<(), DecodeError> {
         let Some(mut begun) = self.begun.take() else {
+            self.ran = Ran::WhileCollected;
             return self.run_capped(step, Wanted::Tokens(sampled));
         };
         sampled.clear();
         // What has ended while nobody waited has ended nobody knows when.
-        let is_timed = !self.gpu.is_idle();
+        let is_timed = begun.is_timed && !self.gpu.is_idle();
+        self.ran = if is_timed {
+            Ran::SinceSubmitted
+        } else {
+            Ran::Unknown
+        };
         self.told(|decoder| {
             let samplings = samplings(step);
             decoder.draw_from(&mut begun, &samplings)?;
             decoder.end_pass(begun, &samplings, &mut Wanted::Tokens(sampled), is_timed)
         })
+    }
+
+    fn ran(&self) -> Ran {
+        self.ran
     }
 
     fn logits(&mut self, step: &[StepSequence], logits: &mut Vec<f32>) -> Result<(), DecodeError> {

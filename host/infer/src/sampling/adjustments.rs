@@ -55,7 +55,7 @@ pub(super) struct Placed {
 
 /// Entries that the buffer begins with, in all at most `most`: for the changes of so many rows, and as many for lists.
 pub(super) fn room_at_first(max_samples: usize, most: usize) -> usize {
-    2 * (max_samples * MOST_CHANGES).min(most / 2)
+    2 * (max_samples * MOST_CHANGES).min(most / 4)
 }
 
 impl Adjustments {
@@ -73,9 +73,10 @@ impl Adjustments {
         }
     }
 
-    /// Adjustments that the rows of a step may have together.
+    /// Adjustments that the rows of a step may have together: a list that is read with changes may be longer than what is wanted, by
+    /// all changes that there are at most.
     pub(super) fn most(&self) -> usize {
-        self.most.saturating_sub(self.front)
+        self.most.saturating_sub(2 * self.front)
     }
 
     /// Nothing is on the device any more.
@@ -336,6 +337,18 @@ mod tests {
                 prop_assert_eq!(device.step(&rows), rows);
             }
         }
+    }
+
+    #[test]
+    fn there_is_room_for_lists_that_are_longer_than_what_is_wanted() {
+        let mut device = Device::new(2, 4096);
+        let most = device.adjustments.most() as u32;
+        let full = [list(0..most - 68), list(8000..8068)];
+        assert_eq!(device.step(&full), full);
+        // The first is read by its list with eight taken away, the second is another.
+        let other = [list(8..most - 68), list(9000..9076)];
+        assert_eq!(device.step(&other), other);
+        assert_eq!(device.step(&full), full);
     }
 
     #[test]

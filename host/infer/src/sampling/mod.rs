@@ -30,9 +30,10 @@ const TOP: usize = MOST_LOGPROBS as usize;
 /// Least logits of a chunk / 4.
 const LEAST_CHUNK4: usize = 128;
 
-/// Most logits of a chunk / 4 on a software adapter: the likeliest are found by a pass for each of them, and llvmpipe ends a
-/// kernel's loops after 65,535 iterations in all.
-const MOST_CHUNK4: usize = 2560;
+/// Most logits of a chunk / 4 on a software adapter: llvmpipe ends a kernel's loops after 65,535 iterations in all. The likeliest are
+/// found by a pass for each of them, with some passes beside, and each of four tokens may have an adjustment that is searched for: some
+/// 65 iterations for every four.
+const MOST_CHUNK4: usize = 900;
 
 /// Tokens that a chunk lists at most for the search: `LISTED` in `shaders/sampling/sampling.wgsl`.
 const LISTED: usize = 128;

@@ -667,14 +667,14 @@ fn more_adjustments_than_there_is_room_for_are_refused() {
         (vec![0.0; 5000], sampling)
     };
     let before = bench.0.sampler.bytes_now();
-    let error = bench.try_draw(&[biased(3900), biased(69)]).unwrap_err();
+    let error = bench.try_draw(&[biased(3772), biased(69)]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sequence 1 of the step: adjustments of the step up to here is 3969, must be at most 3968"
+        "sequence 1 of the step: adjustments of the step up to here is 3841, must be at most 3840"
     );
     assert!(!error.is_fatal());
     assert_eq!(bench.0.sampler.bytes_now(), before);
-    let drawn = bench.draw(&[biased(3900), biased(68)]);
+    let drawn = bench.draw(&[biased(3772), biased(68)]);
     assert_eq!(
         drawn.iter().map(|s| s.token).collect::<Vec<_>>(),
         [Some(4); 2]

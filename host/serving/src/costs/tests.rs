@@ -265,3 +265,41 @@ fn a_device_that_is_not_always_as_fast_has_its_room_used_all_the_same() {
     let over = settled.iter().filter(|rows| **rows > 280).count();
     assert!(over <= 10, "{chunks:?}");
 }
+
+#[test]
+fn answers_that_go_on_keep_nothing_fresh_that_is_known_of_prompts() {
+    let mut costs = StepCosts::default();
+    let prompt = size(256, 0);
+    let slow = Duration::from_millis(500);
+    for _ in 0..20 {
+        costs.observe(prompt, slow, NOW);
+    }
+    close(costs.least(prompt, NOW).unwrap(), slow);
+    let mut now = NOW;
+    for _ in 0..100 {
+        now += Duration::from_millis(20);
+        costs.observe(size(0, 1), Duration::from_millis(20), now);
+    }
+    assert_eq!(costs.least(prompt, now), None);
+    assert!(costs.least(size(0, 1), now).is_some());
+}
+
+#[test]
+fn of_a_time_that_nobody_knows_only_what_is_less_than_expected_is_learnt() {
+    let mut costs = StepCosts::default();
+    for _ in 0..20 {
+        costs.observe(size(0, 4), Duration::from_millis(10), NOW);
+    }
+    // The host had other work, and the step was over when it came back.
+    for _ in 0..20 {
+        costs.observe_at_most(size(0, 4), Duration::from_millis(100), NOW);
+    }
+    close(
+        costs.predict(size(0, 4)).unwrap(),
+        Duration::from_millis(10),
+    );
+    for _ in 0..40 {
+        costs.observe_at_most(size(0, 4), Duration::from_millis(5), NOW);
+    }
+    close(costs.predict(size(0, 4)).unwrap(), Duration::from_millis(5));
+}

@@ -10,6 +10,24 @@ use super::step_plan::{Part, StepPlan};
 use crate::order::Moment;
 use crate::stats::Counters;
 
+/// How long a step took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Took {
+    /// Of whoever waits for its tokens.
+    pub(crate) whole: Duration,
+    /// Of the device, if that is known.
+    pub(crate) ran: Option<Duration>,
+}
+
+impl From<Duration> for Took {
+    fn from(took: Duration) -> Took {
+        Took {
+            whole: took,
+            ran: Some(took),
+        }
+    }
+}
+
 impl Generator {
     /// Takes the tokens of a step that took so long, and ends what is complete; those who asked are told by
     /// [`Generator::hand_on`], while the next step runs.
@@ -21,7 +39,7 @@ impl Generator {
         plan: &StepPlan,
         sampled: &[Sampled],
         now: Moment,
-        took: Duration,
+        took: impl Into<Took>,
     ) -> Result<(), DecodeError> {
         let wanted: usize = plan.parts.iter().map(|part| part.samples).sum();
         if sampled.len() != wanted {
@@ -29,9 +47,13 @@ impl Generator {
                 reason: format!("{} tokens were drawn, not {wanted}", sampled.len()),
             });
         }
-        self.costs.observe(plan.size, took, now);
+        let took = took.into();
+        match took.ran {
+            Some(ran) => self.costs.observe(plan.size, ran, now),
+            None => self.costs.observe_at_most(plan.size, took.whole, now),
+        }
         self.counters
-            .step(plan.parts.len(), plan.size, took, self.costs.parts());
+            .step(plan.parts.len(), plan.size, took.whole, self.costs.parts());
         Counters::add(&self.counters.prompt_tokens, plan.size.prefill);
         self.draft.rests();
         self.groups

@@ -35,6 +35,7 @@ use crate::request::{Open, Submission, Work};
 use crate::sequence::{Sequence, SequenceIdentity};
 use crate::stats::Counters;
 
+pub(crate) use deliver::Took;
 pub(crate) use draft::DraftModel;
 use drafting::Drafting;
 pub(crate) use fault::{Groups, Verdict};

@@ -188,7 +188,7 @@ impl<'a> DecoderLoading<'a> {
             scratch: self.storage(
                 "scratch of attention",
                 (sizes.scratch.elements * 4) as u64,
-                "lower context",
+                "lower max_rows or context",
             )?,
             attended: self.activation("attention output", sizes.query)?,
             active: self.activation("feed-forward activations", sizes.intermediate)?,

@@ -9,7 +9,6 @@
 //   agree so far, do so only where there is no window, and the rest of what each sees is its own.
 
 const NOTHING: f32 = -3.0e38; // A score that softmax makes nothing of.
-const GROUP: u32 = 32u;       // positions of a group
 
 // Which rows a workgroup takes, and what of the positions that they see. Groups count from the one that the first row sees first.
 struct Part {

@@ -20,7 +20,9 @@ mod source;
 mod variant;
 
 pub use attention::AttentionKernel;
-pub(crate) use attention::{Reads, TILE_ROWS, hanging_over, rows_together, scratch, unit_of};
+pub(crate) use attention::{
+    GROUP, Reads, TILE_ROWS, hanging_over, rows_together, scratch, unit_of,
+};
 pub(crate) use binding::{Bindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};
 pub use encoder::EncoderKernel;

@@ -3,11 +3,10 @@
 
 use tidegate_contract::BLOCK;
 
-use crate::kernels::TILE_ROWS;
+use crate::kernels::{GROUP, TILE_ROWS};
 use crate::program::Company;
 
-/// Positions of a group, and blocks of one: `GROUP` in `shaders/attention/attention_software.wgsl`.
-pub(crate) const GROUP: u32 = 32;
+/// Blocks of a group.
 const GROUP_BLOCKS: usize = GROUP as usize / BLOCK;
 
 /// Groups that rows of several sequences must have in common: of fewer, reading them once saves less than a dispatch costs.

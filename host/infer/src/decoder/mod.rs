@@ -12,7 +12,7 @@ mod profile;
 mod scratch;
 mod sizes;
 
-pub(crate) use company::{GROUP, Partition};
+pub(crate) use company::Partition;
 pub use gpu::GpuDecoder;
 pub use options::DecoderOptions;
 pub(crate) use paper::on_paper;

@@ -31,7 +31,7 @@ pub(crate) const TILE_ROWS: usize = MOST_QUERIES as usize;
 const NARROW_LANES: u32 = 8;
 
 /// Positions of a group there: four for each lane.
-const GROUP: u32 = 4 * NARROW_LANES;
+pub(crate) const GROUP: u32 = 4 * NARROW_LANES;
 
 /// Groups of a workgroup there, so that one with nothing to do costs little.
 const SPAN: u32 = 8;
@@ -258,6 +258,7 @@ impl AttentionKernel {
                         ("ROWS", rows),
                         ("QUERIES", unit * rows),
                         ("SPAN", SPAN),
+                        ("GROUP", GROUP),
                     ],
                     &[
                         shader!("step.wgsl"),

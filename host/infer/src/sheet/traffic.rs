@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::cache::{Access, Cache, Moved, Place};
 use crate::buffer::Buffer;
-use crate::decoder::{GROUP, Partition};
+use crate::decoder::Partition;
+use crate::kernels::GROUP;
 use crate::program::{Axis, Count, Dispatch, Extent, Plan, RowContext, SizedKernel};
 use crate::touch::{Area, Touch, Use, Which};
 

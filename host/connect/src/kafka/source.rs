@@ -538,6 +538,10 @@ impl KafkaSource {
                     return self.take_name_back(&error.to_string());
                 }
                 Err(error) => {
+                    // A heartbeat may have heard of it first. Then the client says only that it is over.
+                    if let Some(why) = self.is_taken_over() {
+                        return self.take_name_back(&why);
+                    }
                     let why = error.to_string();
                     let place = format!("group {} for {}", self.options.group, self.place);
                     if !is_transient(&error) {

@@ -534,6 +534,30 @@ fn a_member_takes_its_name_back_from_one_that_is_gone() {
     rest.until(&mut again, |rest| rest.records.len() == 10);
 }
 
+/// Its heartbeat hears of that before a commit does, or after: neither is an error of the commit.
+#[test]
+fn a_commit_of_a_member_whose_name_was_taken_over_leads_to_its_taking_it_back() {
+    for heartbeat_hears_first in [false, true] {
+        let topic = topic("commits-taken-over", 1);
+        produce(&topic, numbers(0..100));
+        let mut source = open(named(&topic));
+        let mut read = Read::default();
+        read.until(&mut source, |read| read.records.len() == 100);
+        let mut other = open(named(&topic));
+        Read::default().until(&mut other, |seen| seen.assigned.len() == 1);
+        drop(other);
+        if heartbeat_hears_first {
+            // Several of its heartbeats.
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        source.commit(&read.positions()).unwrap();
+        // Nothing was committed: it reads from the beginning.
+        read.until(&mut source, |read| {
+            read.revoked == [0] && read.records.len() == 200
+        });
+    }
+}
+
 #[test]
 fn of_two_members_of_one_name_one_ends_and_says_so() {
     let topic = topic("one-name", 1);

@@ -7,7 +7,7 @@ use super::{DecoderOptions, StepWords};
 use crate::buffer::Buffer;
 use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
 use crate::load_error::LoadError;
-use crate::matrix::{Arrived, Matrix, Packing, upload_vector};
+use crate::matrix::{Arrived, BeforeNorm, Matrix, Packing, upload_vector};
 use crate::program::{Builder, Count, Plan};
 use crate::site::Site;
 
@@ -56,7 +56,10 @@ impl StepBuffers {
 /// The buffers that every layer works in.
 struct Rows {
     stream: Buffer,
+    /// After a norm, or before one that a product does.
     normed: Buffer,
+    /// What a norm that a product does needs beside that.
+    squares: Option<Buffer>,
     qkv: Buffer,
     queries: Buffer,
     scratch: Buffer,
@@ -64,6 +67,17 @@ struct Rows {
     active: Buffer,
     /// Output of attention or of the feed-forward layer, where it is not added to the stream at once.
     branch: Option<Buffer>,
+}
+
+impl Rows {
+    /// Where rows are put before a norm that a product does, if products do norms.
+    fn before_norm(&self) -> Option<BeforeNorm<'_>> {
+        let squares = self.squares.as_ref()?;
+        Some(BeforeNorm {
+            weighted: &self.normed,
+            squares,
+        })
+    }
 }
 
 impl<'a> DecoderLoading<'a> {
@@ -183,6 +197,10 @@ impl<'a> DecoderLoading<'a> {
         let rows = Rows {
             stream: self.activation("residual stream", sizes.hidden)?,
             normed: self.activation("normalised rows", sizes.hidden)?,
+            squares: match sizes.squares {
+                0 => None,
+                squares => Some(self.activation("squares of the stream", squares)?),
+            },
             qkv: self.activation("queries, keys and values", sizes.qkv)?,
             queries: self.activation("queries", sizes.query)?,
             scratch: self.storage(
@@ -259,8 +277,10 @@ impl<'a> DecoderLoading<'a> {
         };
         let heads: Heads = layer_heads(config, self.options, layer);
 
-        self.pre_norm(builder, of(LayerTensor::AttentionNorm), rows)?;
-        builder.matmul(&qkv, [&rows.normed, &rows.qkv], Store::Plain, Count::Rows)?;
+        // The first norm follows an embedding, which begins none; the last is of samples alone.
+        let begun = layer > 0;
+        let norm = of(LayerTensor::AttentionNorm);
+        self.into_branch(builder, norm, begun, (&qkv, Store::Plain), &rows.qkv, rows)?;
         let extras = self.extras(layer)?;
         builder.heads(&heads, [angles, &extras], [&rows.qkv, &rows.queries], cache)?;
         let buffers = [&rows.queries, &rows.scratch, &rows.attended];
@@ -271,14 +291,34 @@ impl<'a> DecoderLoading<'a> {
         } else {
             None
         };
-        let post = of(LayerTensor::PostAttentionNorm);
-        self.branch(builder, (&output, bias), &rows.attended, post, rows)?;
+        let norm = of(LayerTensor::MlpNorm);
+        let around = (of(LayerTensor::PostAttentionNorm), Some(norm));
+        self.branch(builder, (&output, bias), &rows.attended, around, rows)?;
 
-        self.pre_norm(builder, of(LayerTensor::MlpNorm), rows)?;
         let gated = Store::Gated(config.activation);
-        builder.matmul(&gate_up, [&rows.normed, &rows.active], gated, Count::Rows)?;
-        let post = of(LayerTensor::PostMlpNorm);
-        self.branch(builder, (&down, None), &rows.active, post, rows)
+        self.into_branch(builder, norm, true, (&gate_up, gated), &rows.active, rows)?;
+        let next = (layer + 1 < config.layers.len())
+            .then_some(DecoderTensor::Layer(layer + 1, LayerTensor::AttentionNorm));
+        let around = (of(LayerTensor::PostMlpNorm), next);
+        self.branch(builder, (&down, None), &rows.active, around, rows)
+    }
+
+    /// The beginning of a branch: the norm of the stream, which the end of the branch before may have begun, and a product.
+    fn into_branch(
+        &self,
+        builder: &mut Builder<'_>,
+        norm: DecoderTensor,
+        begun: bool,
+        (matrix, store): (&Matrix, Store),
+        output: &Buffer,
+        rows: &Rows,
+    ) -> Result<(), LoadError> {
+        let of_norm = (self.config.hidden, self.config.norm_epsilon);
+        if begun && let Some(before) = rows.before_norm() {
+            return builder.matmul_normed(matrix, before, of_norm, output, store);
+        }
+        self.pre_norm(builder, norm, rows)?;
+        builder.matmul(matrix, [&rows.normed, output], store, Count::Rows)
     }
 
     /// Norm of the stream, before a branch.
@@ -299,13 +339,14 @@ impl<'a> DecoderLoading<'a> {
         )
     }
 
-    /// The end of a branch: `input` times `matrix`, with a bias and a norm where the family has them, added to the stream.
+    /// The end of a branch: `input` times `matrix`, with a bias and a norm where the family has them, added to the stream. The norms
+    /// are that of the branch, and that of the stream which is next.
     fn branch(
         &self,
         builder: &mut Builder<'_>,
         (matrix, bias): (&Matrix, Option<Buffer>),
         input: &Buffer,
-        post_norm: DecoderTensor,
+        (post_norm, next_norm): (DecoderTensor, Option<DecoderTensor>),
         rows: &Rows,
     ) -> Result<(), LoadError> {
         let config = self.config;
@@ -314,7 +355,14 @@ impl<'a> DecoderLoading<'a> {
             .as_ref()
             .filter(|_| bias.is_some() || config.post_norms)
         else {
-            return builder.matmul(matrix, [input, &rows.stream], Store::Residual, Count::Rows);
+            let buffers = [input, &rows.stream];
+            let next = rows.before_norm().zip(next_norm);
+            return match next {
+                Some((before, norm)) => {
+                    builder.matmul_stream(matrix, buffers, &self.norm(norm)?, before)
+                }
+                None => builder.matmul(matrix, buffers, Store::Residual, Count::Rows),
+            };
         };
         builder.matmul(matrix, [input, branch], Store::Plain, Count::Rows)?;
         let mut result = branch;

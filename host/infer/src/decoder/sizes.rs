@@ -3,13 +3,14 @@
 use tidegate_contract::BLOCK;
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
+use super::fusion::Fusion;
 use super::scratch::AttentionScratch;
 use super::{DecoderOptions, StepWords};
 use crate::kernels::{
     Base, Heads, KernelSet, KernelVariant, NormStore, Reads, Store, Tested, asked_for, unit_of,
 };
 use crate::load_error::LoadError;
-use crate::matrix::{Packing, most_quantized, padded};
+use crate::matrix::{Packing, most_quantized, padded, squares_of};
 use crate::sampling::Sampler;
 
 /// Bytes a decoder takes on the device, by part.
@@ -47,7 +48,9 @@ impl MemoryReport {
                 matmul: KernelVariant::Portable,
                 reproducible: options.reproducible,
             };
-            DecoderSizes::new(config, options, kernels).report(weights)
+            // What they do beside takes more room, not less.
+            let fusion = Fusion::most(config, kernels);
+            DecoderSizes::new(config, options, kernels, fusion).report(weights)
         });
         let mut report = plans
             .into_iter()
@@ -107,6 +110,8 @@ pub(super) struct DecoderSizes {
     pub(super) scratch: AttentionScratch,
     /// Whether the output of a branch is not added to the stream at once.
     pub(super) branches: bool,
+    /// Squares of a row where they do norms.
+    pub(super) squares: usize,
     /// Rows that run at a time.
     pub(super) rows: usize,
     /// Samples that run at a time.
@@ -125,6 +130,7 @@ impl DecoderSizes {
         config: &ModelConfig,
         options: &DecoderOptions,
         kernels: KernelSet,
+        fusion: Fusion,
     ) -> DecoderSizes {
         let head = padded(config.head_dim);
         let layers = 0..config.layers.len();
@@ -140,6 +146,11 @@ impl DecoderSizes {
             query: config.heads * head,
             scratch,
             branches: config.post_norms || config.output_bias,
+            squares: if fusion.norms {
+                squares_of(padded(config.hidden))
+            } else {
+                0
+            },
             rows,
             samples,
             tables: rows * options.context.div_ceil(BLOCK),
@@ -153,7 +164,8 @@ impl DecoderSizes {
     /// Bytes by part.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let branch = if self.branches { self.hidden } else { 0 };
-        let row = 2 * self.hidden + branch + self.qkv + 2 * self.query + self.intermediate;
+        let row =
+            2 * self.hidden + self.squares + branch + self.qkv + 2 * self.query + self.intermediate;
         let elements = self.rows * row
             + StepWords::most(self.rows)
             + self.scratch.elements
@@ -217,6 +229,7 @@ pub(super) fn tested(
     checkpoint: &Checkpoint,
     config: &ModelConfig,
     options: &DecoderOptions,
+    fusion: Fusion,
 ) -> Result<Vec<Tested>, LoadError> {
     let unit = unit_of((config.heads / config.kv_heads.max(1)) as u32);
     let reads = Reads::of(config.head_dim.div_ceil(4) as u32, options.kv);
@@ -238,11 +251,14 @@ pub(super) fn tested(
     } else {
         Packing::plain(checkpoint.tensor(DecoderTensor::Head)?)
     };
-    let mut products = |matrix: &Packing<'_>, store| {
-        let products = matrix.kinds().map(|stored| Tested::Products(stored, store));
+    let mut products = |matrix: &Packing<'_>, store, normed| {
+        let products = matrix.kinds().map(|stored| match normed {
+            false => Tested::Products(stored, store),
+            true => Tested::NormedProducts(stored, store),
+        });
         products.for_each(&mut add);
     };
-    products(&head, Store::Plain);
+    products(&head, Store::Plain, false);
     // As the ends of branches are in `DecoderLoading::branch`.
     let branch = |alone| if alone { Store::Plain } else { Store::Residual };
     let stores = [
@@ -253,9 +269,18 @@ pub(super) fn tested(
     ];
     for layer in 0..config.layers.len() {
         let matrices = layer_matrices(checkpoint, config, layer)?;
-        for (matrix, store) in matrices.iter().zip(stores) {
-            products(matrix, store);
-        }
+        let [qkv, output, gate_up, down] = &matrices;
+        let [plain, attended, gated, fed] = stores;
+        // As in `DecoderLoading::layer`.
+        let (first, last) = (layer == 0, layer + 1 == config.layers.len());
+        let stream = |store, next| match fusion.norms && next {
+            true => Store::Stream,
+            false => store,
+        };
+        products(qkv, plain, fusion.norms && !first);
+        products(output, stream(attended, true), false);
+        products(gate_up, gated, fusion.norms);
+        products(down, stream(fed, !last), false);
     }
     if config.output_bias && config.post_norms {
         add(Tested::Bias(NormStore::Plain));

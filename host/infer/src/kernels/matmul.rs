@@ -14,6 +14,9 @@ use tidegate_weights::Activation;
 /// Sums of four columns that go through workgroup memory at once, of which every device has 16 KiB.
 const MOST_PARTIAL: u32 = 1024;
 
+/// Storage buffers that a product binds at most where it begins a norm: of q6_K.
+pub(crate) const STREAM_BUFFERS: u32 = 10;
+
 /// What a matmul does with its sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Store {
@@ -21,6 +24,9 @@ pub enum Store {
     Plain,
     /// They are added to the output.
     Residual,
+    /// They are added to the output, and what the norm of its rows needs that comes next goes beside it: the rows times the norm's
+    /// weights, and the squares of each four elements, for a product that is [`MatmulKernel::normed`].
+    Stream,
     /// They are gate and up in turn; the output is activation(gate) * up.
     Gated(Activation),
     /// A bias is added to them; the output is their activation.
@@ -29,9 +35,10 @@ pub enum Store {
 
 impl Store {
     /// Every one in use.
-    pub const ALL: [Store; 9] = [
+    pub const ALL: [Store; 10] = [
         Store::Plain,
         Store::Residual,
+        Store::Stream,
         Store::Gated(Activation::Silu),
         Store::Gated(Activation::GeluTanh),
         Store::Gated(Activation::Gelu),
@@ -56,7 +63,7 @@ impl Store {
             bytes,
         };
         match self {
-            Store::Residual => Touch::update(buffer, area),
+            Store::Residual | Store::Stream => Touch::update(buffer, area),
             _ => Touch::write(buffer, area),
         }
     }
@@ -65,6 +72,7 @@ impl Store {
         match self {
             Store::Plain => ["", shader!("matmul/store.wgsl")],
             Store::Residual => ["", shader!("matmul/store_residual.wgsl")],
+            Store::Stream => ["", shader!("matmul/store_stream.wgsl")],
             Store::Gated(activation) => [
                 activate(Some(activation)),
                 shader!("matmul/store_gated.wgsl"),
@@ -211,11 +219,24 @@ pub struct MatmulKernel {
     pub stored: StorageFormat,
     /// Epilogue.
     pub store: Store,
+    /// Whether sums are scaled as the norm of their row says, whose weights are in the input.
+    pub normed: bool,
 }
 
 impl MatmulKernel {
     pub(crate) fn name(self) -> &'static str {
         "matmul"
+    }
+
+    /// Whether some model runs it: products by columns do norms, of the stream and for what a layer begins with.
+    fn is_used(self) -> bool {
+        let columns = matches!(self.tiling, Tiling::Columns { .. });
+        match (self.store, self.normed) {
+            (Store::Stream, normed) => columns && !normed,
+            (Store::Plain | Store::Gated(_), true) => columns,
+            (Store::Residual | Store::Bias(_), true) => false,
+            (_, false) => true,
+        }
     }
 
     pub(crate) fn needs(self) -> Features {
@@ -238,7 +259,20 @@ impl MatmulKernel {
         }
     }
 
-    pub(crate) fn bindings(self) -> Bindings {
+    pub(crate) fn bindings(self) -> Vec<(u32, Access)> {
+        use Access::{Read, Write};
+        let mut bindings = self.own_bindings().to_vec();
+        if self.normed {
+            bindings.push((10, Read));
+        }
+        if self.store == Store::Stream {
+            bindings.extend([(11, Read), (12, Write), (13, Write)]);
+        }
+        bindings
+    }
+
+    /// Without those of norms.
+    fn own_bindings(self) -> Bindings {
         use Access::{Read, Uniform, Write};
         macro_rules! bindings {
             ($($more:literal),*) => {
@@ -305,6 +339,11 @@ impl MatmulKernel {
                 slots,
             } => {
                 files.push(halves(self.stored));
+                files.push(if self.normed {
+                    shader!("matmul/columns_normed.wgsl")
+                } else {
+                    shader!("matmul/columns_plain.wgsl")
+                });
                 written = columns::source(self.stored, rows);
                 files.push(&written);
                 // Sums that workgroup memory has room for.
@@ -359,17 +398,17 @@ impl MatmulKernel {
                 let subgroups = Subgroups { broadcast, lanes };
                 for stored in StorageFormat::ALL {
                     for (_, tiling) in Tiling::of(set, stored, subgroups) {
-                        let kernel = |store| MatmulKernel {
+                        let kernel = |store, normed| MatmulKernel {
                             tiling,
                             stored,
                             store,
+                            normed,
                         };
-                        kernels.extend(
-                            Store::ALL
-                                .map(kernel)
-                                .into_iter()
-                                .filter(|k| seen.insert(*k)),
-                        );
+                        for store in Store::ALL {
+                            let each = [false, true].map(|normed| kernel(store, normed));
+                            let used = each.into_iter().filter(|kernel| kernel.is_used());
+                            kernels.extend(used.filter(|kernel| seen.insert(*kernel)));
+                        }
                     }
                 }
             }

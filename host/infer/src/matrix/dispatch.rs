@@ -4,7 +4,7 @@ use tidegate_weights::Activation;
 
 use super::parts::parts;
 use super::storage::GROUP;
-use super::{Matrix, Shard, StorageFormat};
+use super::{Matrix, Shard, StorageFormat, padded};
 use crate::buffer::Buffer;
 use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
 use crate::load_error::LoadError;
@@ -91,7 +91,39 @@ impl Builder<'_> {
         store: Store,
         of: Count,
     ) -> Result<(), LoadError> {
-        self.product(matrix, input_output, store, None, of)
+        self.product(matrix, input_output, store, Beside::default(), of)
+    }
+
+    /// As [`Builder::matmul`], of rows whose norm is done by the product: `of_norm` are the true width of the rows and the epsilon.
+    pub(crate) fn matmul_normed(
+        &mut self,
+        matrix: &Matrix,
+        rows: BeforeNorm<'_>,
+        of_norm: (usize, f64),
+        output: &Buffer,
+        store: Store,
+    ) -> Result<(), LoadError> {
+        let beside = Beside {
+            squares: Some((rows.squares, of_norm)),
+            ..Beside::default()
+        };
+        let buffers = [rows.weighted, output];
+        self.product(matrix, buffers, store, beside, Count::Rows)
+    }
+
+    /// `input` times `matrix` added to the rows of `stream`, whose next norm has these weights; what is left of that norm goes to `next`.
+    pub(crate) fn matmul_stream(
+        &mut self,
+        matrix: &Matrix,
+        [input, stream]: [&Buffer; 2],
+        weights: &Buffer,
+        next: BeforeNorm<'_>,
+    ) -> Result<(), LoadError> {
+        let beside = Beside {
+            next: Some((weights, next)),
+            ..Beside::default()
+        };
+        self.product(matrix, [input, stream], Store::Stream, beside, Count::Rows)
     }
 
     /// As [`Builder::matmul`], with `bias` `[matrix.columns]` added to each row, and then an activation.
@@ -103,13 +135,11 @@ impl Builder<'_> {
         activation: Option<Activation>,
         of: Count,
     ) -> Result<(), LoadError> {
-        self.product(
-            matrix,
-            input_output,
-            Store::Bias(activation),
-            Some(bias),
-            of,
-        )
+        let beside = Beside {
+            bias: Some(bias),
+            ..Beside::default()
+        };
+        self.product(matrix, input_output, Store::Bias(activation), beside, of)
     }
 
     fn product(
@@ -117,7 +147,7 @@ impl Builder<'_> {
         matrix: &Matrix,
         [input, output]: [&Buffer; 2],
         store: Store,
-        bias: Option<&Buffer>,
+        beside: Beside<'_>,
         of: Count,
     ) -> Result<(), LoadError> {
         let subgroups = subgroups(self.site.traits());
@@ -130,7 +160,10 @@ impl Builder<'_> {
             let samples = u32::from(of == Count::Samples);
             let groups = matrix.groups as u32;
             let parts = parts(shard.stored, groups);
-            let parameters = [columns4, width4, stride, first, samples, groups, parts, 0];
+            let (norm_width, epsilon) = beside.squares.map_or((0, 0.0), |(_, of_norm)| of_norm);
+            let norm = [norm_width as f32, epsilon as f32].map(f32::to_bits);
+            let mut parameters = vec![columns4, width4, stride, first, samples, groups, parts, 0];
+            parameters.extend(norm.into_iter().chain([0, 0]));
             let parameters = self.uniform("matmul", &parameters);
             let tilings = Tiling::of(self.kernels, shard.stored, subgroups);
             let dot = tilings
@@ -148,6 +181,7 @@ impl Builder<'_> {
                         tiling,
                         stored: shard.stored,
                         store,
+                        normed: beside.squares.is_some(),
                     }),
                     grid: match tiling {
                         // Those that read the same weights run side by side.
@@ -166,7 +200,7 @@ impl Builder<'_> {
             let mut buffers = vec![self.step, &shard.values, input, output, &parameters];
             buffers.extend(shard.more());
             buffers.extend(rounded.map(|rounded| &rounded.scales));
-            buffers.extend(bias);
+            buffers.extend(beside.buffers());
             let work = Work::Rows((shard.columns * matrix.width) as u64);
             let row = (matrix.width * 4) as u64;
             let mut touches = vec![
@@ -188,8 +222,22 @@ impl Builder<'_> {
             if rounded.is_some() {
                 add(Area::Rows(u64::from(groups) * 4));
             }
-            if bias.is_some() {
+            let cells = |each: usize| Area::CellsOf {
+                stride: (matrix.columns * each / 4) as u64,
+                from: (shard.first * each / 4) as u64,
+                bytes: (shard.columns * each / 4) as u64,
+            };
+            if beside.bias.is_some() {
                 add(Area::Columns((shard.columns * 4) as u64));
+            }
+            if beside.squares.is_some() {
+                add(Area::Rows(squares_of(matrix.width) as u64 * 4));
+            }
+            if beside.next.is_some() {
+                add(Area::Columns((shard.columns * 4) as u64));
+                let next = buffers.len() - 2;
+                touches.push(Touch::write(next, cells(16)));
+                touches.push(Touch::write(next + 1, cells(4)));
             }
             self.dispatch(of, &choices, &buffers, work, &touches)?;
         }
@@ -241,6 +289,42 @@ impl Builder<'_> {
         let choice = SizedKernel::always(kernel, grid);
         self.dispatch(of, &[choice], &buffers, work, &touches)?;
         Ok(quantized)
+    }
+}
+
+/// Rows of a stream before a norm that a product does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BeforeNorm<'a> {
+    /// `[rows, width]`: times the norm's weights.
+    pub(crate) weighted: &'a Buffer,
+    /// `[rows, `[`squares_of`]`(width)]`: the squares of each four elements, without the weights.
+    pub(crate) squares: &'a Buffer,
+}
+
+/// Sums of squares that are kept of a row of so many elements, a multiple of 4.
+pub(crate) fn squares_of(width: usize) -> usize {
+    padded(width.div_ceil(4))
+}
+
+/// The buffers of a product beside its input, its weights and its output.
+#[derive(Clone, Copy, Default)]
+struct Beside<'a> {
+    bias: Option<&'a Buffer>,
+    /// Where the input is before a norm: squares, and the norm's width and epsilon.
+    squares: Option<(&'a Buffer, (usize, f64))>,
+    /// Where the output goes to a norm: its weights, and what is left of it.
+    next: Option<(&'a Buffer, BeforeNorm<'a>)>,
+}
+
+impl<'a> Beside<'a> {
+    /// In the order of the bindings.
+    fn buffers(self) -> impl Iterator<Item = &'a Buffer> {
+        let squares = self.squares.map(|(squares, _)| squares);
+        let next = self
+            .next
+            .map(|(weights, next)| [weights, next.weighted, next.squares]);
+        let one = self.bias.into_iter().chain(squares);
+        one.chain(next.into_iter().flatten())
     }
 }
 

@@ -13,7 +13,7 @@ mod storage;
 use tidegate_weights::Tensor;
 
 pub(crate) use arrived::Arrived;
-pub(crate) use dispatch::{Quantized, most_quantized};
+pub(crate) use dispatch::{BeforeNorm, Quantized, most_quantized, squares_of};
 pub use layout::Layout;
 pub(crate) use packing::Packing;
 pub(crate) use parts::MOST_PARTS;

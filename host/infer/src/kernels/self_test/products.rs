@@ -3,12 +3,12 @@
 use tidegate_contract::{Sampling, StepSequence};
 use tidegate_weights::{Activation, Format, Tensor};
 
-use super::{CaseRun, Failure, Numbers, outcome, wide};
+use super::{CaseRun, Failure, Numbers, beside, outcome, wide};
 use crate::device::Gpu;
-use crate::kernels::lab::{Lab, sequence};
+use crate::kernels::lab::{Experiment, Lab, sequence};
 use crate::kernels::{KernelVariant, StorageFormat, Store};
 use crate::load_error::LoadError;
-use crate::matrix::{Matrix, Packing};
+use crate::matrix::{BeforeNorm, Matrix, Packing, squares_of};
 use crate::program::Count;
 
 /// Columns of a product, no multiple of what kernels take at a time.
@@ -96,18 +96,25 @@ impl Weights {
 
 /// Products by every tiling, for all rows of a step and for its samples. Rows of a reproducible set have the same bits in each:
 /// inputs have all the bits of f32, so that another order of sums is seen.
-pub(super) fn products(lab: &Lab, stored: StorageFormat, store: Store) -> Result<(), Failure> {
+///
+/// `normed`: of rows whose norm is done by the product.
+pub(super) fn products(
+    lab: &Lab,
+    stored: StorageFormat,
+    store: Store,
+    normed: bool,
+) -> Result<(), Failure> {
     for width in bound(&lab.gpu, stored) {
-        products_of_width(lab, stored, store, width)?;
+        products_of_width(lab, (stored, width), store, normed)?;
     }
     Ok(())
 }
 
 fn products_of_width(
     lab: &Lab,
-    stored: StorageFormat,
+    (stored, width): (StorageFormat, usize),
     store: Store,
-    width: usize,
+    normed: bool,
 ) -> Result<(), Failure> {
     let mut numbers = Numbers(3);
     let share = match (lab.kernels.matmul, stored) {
@@ -128,9 +135,13 @@ fn products_of_width(
     let matrix = lab.pack(packing)?;
     let most = 33;
     let input = numbers.take_full(most * width);
-    let bias = numbers.take(COLUMNS);
-    let before = numbers.take(most * COLUMNS);
-    let sums = Sums::new([&weights, &up], &input, share);
+    let beside = Beside {
+        bias: numbers.take(COLUMNS),
+        before: numbers.take(most * COLUMNS),
+        norm: numbers.take_full(COLUMNS),
+        squares: normed.then(|| squares(&mut numbers, most, width)),
+    };
+    let sums = Sums::new([&weights, &up], &input, share, beside.squares.as_deref());
     let mut fewer: Option<CaseRun> = None;
     for (rows, of) in [
         (1, Count::Rows),
@@ -138,19 +149,33 @@ fn products_of_width(
         (9, Count::Rows),
         (most, Count::Rows),
     ] {
-        let case = format!("{stored:?} weights, width {width}, {store:?}, {rows} of {of:?}");
-        let arrays = [&input[..rows * width], &bias, &before[..rows * COLUMNS]];
-        let outcome = run(lab, &matrix, (width, store), of, arrays)?;
+        // Norms are of all rows.
+        let of = if normed || store == Store::Stream {
+            Count::Rows
+        } else {
+            of
+        };
+        let norm = if normed { "norms and " } else { "" };
+        let case = format!("{norm}{stored:?} weights, width {width}, {store:?}, {rows} of {of:?}");
+        let experiment = run(
+            lab,
+            &matrix,
+            (width, store),
+            of,
+            &input[..rows * width],
+            &beside,
+        )?;
+        let outcome = outcome(lab, &experiment, 0, COLUMNS)?;
         let mut expected = Vec::new();
         for row in 0..rows {
             for column in 0..COLUMNS {
                 let sum = sums.of[0][row * COLUMNS + column];
-                let before = f64::from(before[row * COLUMNS + column]);
+                let before = f64::from(beside.before[row * COLUMNS + column]);
                 expected.push(match store {
                     Store::Plain => sum,
-                    Store::Residual => (sum.0 + before, sum.1),
+                    Store::Residual | Store::Stream => (sum.0 + before, sum.1),
                     Store::Bias(of) => {
-                        let biased = (sum.0 + f64::from(bias[column]), sum.1);
+                        let biased = (sum.0 + f64::from(beside.bias[column]), sum.1);
                         of.map_or(biased, |of| activated(of, biased))
                     }
                     Store::Gated(of) => {
@@ -163,6 +188,9 @@ fn products_of_width(
             }
         }
         outcome.compare(&case, &expected)?;
+        if store == Store::Stream {
+            next_norm(lab, &experiment, &case, &expected, &beside.norm)?;
+        }
         if lab.kernels.reproducible
             && let Some(fewer) = &fewer
         {
@@ -173,6 +201,56 @@ fn products_of_width(
     Ok(())
 }
 
+/// What is beside the weights and the input of a product.
+struct Beside {
+    bias: Vec<f32>,
+    /// In the output.
+    before: Vec<f32>,
+    /// Weights of the norm that is next.
+    norm: Vec<f32>,
+    /// Of the norm that is in the input, if one is: [`squares`].
+    squares: Option<Vec<f32>>,
+}
+
+/// Of the norm of an input.
+const EPSILON: f64 = 1e-3;
+
+/// Squares of each four elements of rows of this width, 1 on average, so that each row has a factor of its own.
+fn squares(numbers: &mut Numbers, rows: usize, width: usize) -> Vec<f32> {
+    let fours = width.div_ceil(4);
+    let of_row = |numbers: &mut Numbers| {
+        let mean = 2.0 + numbers.next();
+        let squares = (0..fours).map(|_| 4.0 * mean * numbers.full().abs());
+        squares.collect::<Vec<_>>()
+    };
+    (0..rows).flat_map(|_| of_row(numbers)).collect()
+}
+
+/// What a product leaves to the norm that is next: rows times its weights, and the squares of each four elements.
+fn next_norm(
+    lab: &Lab,
+    experiment: &Experiment,
+    case: &str,
+    stream: &[Near],
+    norm: &[f32],
+) -> Result<(), Failure> {
+    let times = |(x, bound): &Near, w: &f32| (x * f64::from(*w), bound + 1e-6 * x.abs());
+    let rows = stream.chunks(COLUMNS);
+    let weighted = rows
+        .clone()
+        .flat_map(|row| row.iter().zip(norm).map(|(x, w)| times(x, w)));
+    let found = beside(lab, experiment, 1, COLUMNS)?;
+    found.compare(&format!("{case}, weighted"), &weighted.collect::<Vec<_>>())?;
+    let square = |(x, bound): &Near| (x * x, 2.0 * x.abs() * bound + bound * bound + 1e-6 * x * x);
+    let four = |four: &[Near]| {
+        let squares = four.iter().map(square);
+        squares.fold((0.0, 0.0), |all: Near, one| (all.0 + one.0, all.1 + one.1))
+    };
+    let squares = rows.flat_map(|row| row.chunks(4).map(four));
+    let found = beside(lab, experiment, 2, COLUMNS.div_ceil(4))?;
+    found.compare(&format!("{case}, squares"), &squares.collect::<Vec<_>>())
+}
+
 /// What the products are, of all rows of the input.
 struct Sums {
     /// `[rows, COLUMNS]` of weights, then of those beside them.
@@ -180,33 +258,54 @@ struct Sums {
 }
 
 impl Sums {
-    fn new(weights: [&Weights; 2], input: &[f32], share: f64) -> Sums {
+    fn new(weights: [&Weights; 2], input: &[f32], share: f64, squares: Option<&[f32]>) -> Sums {
         let input = wide(input);
+        let width = weights[0].width;
+        let factor = |row: usize| {
+            let fours = width.div_ceil(4);
+            squares.map_or(1.0, |squares| {
+                let total: f64 = wide(&squares[row * fours..][..fours]).iter().sum();
+                1.0 / (total / width as f64 + EPSILON).sqrt()
+            })
+        };
+        let scaled = |row: usize, (sum, bound): Near| {
+            let factor = factor(row);
+            (sum * factor, (bound + 1e-6 * sum.abs()) * factor)
+        };
         Sums {
             of: weights.map(|weights| {
                 let rows = input.chunks(weights.width);
-                let of_row = |x| (0..weights.rows.len()).map(move |column| (column, x));
-                rows.flat_map(of_row)
-                    .map(|(column, x)| weights.product(column, x, share))
+                let of_row = |(row, x)| (0..weights.rows.len()).map(move |column| (column, row, x));
+                rows.enumerate()
+                    .flat_map(of_row)
+                    .map(|(column, row, x)| scaled(row, weights.product(column, x, share)))
                     .collect()
             }),
         }
     }
 }
 
-/// One product; `arrays` are the input, a bias, and what is in the output before.
+/// One product, run: its output; and where there is a norm next, what is left to it.
 fn run(
     lab: &Lab,
     matrix: &Matrix,
     (width, store): (usize, Store),
     of: Count,
-    arrays: [&[f32]; 3],
-) -> Result<CaseRun, Failure> {
-    let [input, bias, before] = arrays;
+    input: &[f32],
+    beside: &Beside,
+) -> Result<Experiment, Failure> {
     let rows = input.len() / width;
-    let [input, bias] = [lab.padded(input, width)?, lab.padded(bias, COLUMNS)?];
+    let input = lab.padded(input, width)?;
+    let [bias, norm] = [
+        lab.padded(&beside.bias, COLUMNS)?,
+        lab.padded(&beside.norm, COLUMNS)?,
+    ];
+    let squares = match &beside.squares {
+        Some(squares) => lab.padded(&squares[..rows * width.div_ceil(4)], width.div_ceil(4))?,
+        None => lab.output(rows * squares_of(COLUMNS.next_multiple_of(4))),
+    };
     let output = match store {
-        Store::Residual => lab.padded(before, COLUMNS)?,
+        Store::Residual | Store::Stream => lab.padded(&beside.before[..rows * COLUMNS], COLUMNS)?,
         _ => lab.output(rows * COLUMNS.next_multiple_of(4)),
     };
     // Where samples count, there are more rows than those.
@@ -216,11 +315,27 @@ fn run(
         ..sequence(0, if samples > 0 { rows + 2 } else { rows }, &[0; 4])
     }];
     let buffers = [&input, &output];
-    let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| match store {
+    let weighted = lab.output(rows * COLUMNS.next_multiple_of(4));
+    let outputs = vec![output.clone(), weighted.clone(), squares.clone()];
+    let normed = beside.squares.is_some();
+    Ok(lab.experiment(&step, outputs, |builder, _| match store {
+        _ if normed => {
+            let rows = BeforeNorm {
+                weighted: &input,
+                squares: &squares,
+            };
+            builder.matmul_normed(matrix, rows, (width, EPSILON), &output, store)
+        }
+        Store::Stream => {
+            let next = BeforeNorm {
+                weighted: &weighted,
+                squares: &squares,
+            };
+            builder.matmul_stream(matrix, buffers, &norm, next)
+        }
         Store::Bias(activation) => builder.matmul_bias(matrix, &bias, buffers, activation, of),
         _ => builder.matmul(matrix, buffers, store, of),
-    })?;
-    outcome(lab, &experiment, 0, COLUMNS)
+    })?)
 }
 
 /// An activation, whose slope is nowhere above 1.2, of a value that is not known better than within a bound.

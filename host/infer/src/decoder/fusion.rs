@@ -2,7 +2,7 @@
 
 use tidegate_weights::ModelConfig;
 
-use crate::kernels::{KernelSet, KernelVariant, STREAM_BUFFERS};
+use crate::kernels::{HEADS_BUFFERS, KernelSet, KernelVariant, STREAM_BUFFERS};
 use crate::site::Traits;
 
 /// What a model's products do beside multiplying.
@@ -10,9 +10,17 @@ use crate::site::Traits;
 pub(super) struct Fusion {
     /// Those that add to the stream begin the norm that is next, and those after it end it.
     pub(super) norms: bool,
+    /// That of queries, keys and values turns heads and puts them where attention finds them.
+    pub(super) heads: bool,
 }
 
 impl Fusion {
+    /// Nothing.
+    pub(super) const NONE: Fusion = Fusion {
+        norms: false,
+        heads: false,
+    };
+
     /// Of such a model with these kernels where there are buffers enough.
     pub(super) fn most(config: &ModelConfig, kernels: KernelSet) -> Fusion {
         Fusion::with(config, kernels, u32::MAX)
@@ -32,6 +40,8 @@ impl Fusion {
         let adds = !config.post_norms && !config.output_bias;
         Fusion {
             norms: by_columns && adds && storage_buffers >= STREAM_BUFFERS,
+            // A head that is normed is known when all of it is.
+            heads: by_columns && !config.head_norms && storage_buffers >= HEADS_BUFFERS,
         }
     }
 }

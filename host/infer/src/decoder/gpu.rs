@@ -137,6 +137,7 @@ impl GpuDecoder {
             checkpoint,
             config,
             sizes: &sizes,
+            fusion,
             options,
             kernels,
             total: memory.total(),

@@ -57,6 +57,7 @@ pub(crate) fn on_paper(
         checkpoint,
         config,
         sizes: &sizes,
+        fusion,
         options,
         kernels,
         total: memory.total(),

@@ -42,18 +42,21 @@ impl MemoryReport {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
-        let plans = Base::ALL.map(|base| {
+        let plan = |base, fused: bool| {
             let kernels = KernelSet {
                 base,
                 matmul: KernelVariant::Portable,
                 reproducible: options.reproducible,
             };
-            // What they do beside takes more room, not less.
-            let fusion = Fusion::most(config, kernels);
+            let fusion = match fused {
+                true => Fusion::most(config, kernels),
+                false => Fusion::NONE,
+            };
             DecoderSizes::new(config, options, kernels, fusion).report(weights)
-        });
+        };
+        let plans = Base::ALL.into_iter();
         let mut report = plans
-            .into_iter()
+            .flat_map(|base| [false, true].map(|fused| plan(base, fused)))
             .max_by_key(MemoryReport::total)
             .unwrap_or_default();
         if asked_for(options.kernels)? == Some(KernelVariant::Dot) {
@@ -102,7 +105,7 @@ pub(super) struct DecoderSizes {
     pub(super) intermediate: usize,
     /// Logits of a row.
     pub(super) vocabulary: usize,
-    /// Query, key and value heads of a row.
+    /// Query, key and value heads of a row before they are turned, unless their product does that.
     pub(super) qkv: usize,
     /// Query heads of a row.
     pub(super) query: usize,
@@ -142,7 +145,11 @@ impl DecoderSizes {
             hidden: padded(config.hidden),
             intermediate: padded(config.intermediate),
             vocabulary: padded(config.vocabulary),
-            qkv: (config.heads + 2 * config.kv_heads) * head,
+            qkv: if fusion.heads {
+                0
+            } else {
+                (config.heads + 2 * config.kv_heads) * head
+            },
             query: config.heads * head,
             scratch,
             branches: config.post_norms || config.output_bias,
@@ -202,11 +209,13 @@ pub(super) fn layer_heads(config: &ModelConfig, options: &DecoderOptions, layer:
     }
 }
 
-/// The matrices of a layer, to be packed: queries, keys and values; attention output; gate and up; down.
+/// The matrices of a layer, to be packed: queries, keys and values; attention output; gate and up; down. `pairs` of a head are turned by
+/// their product.
 pub(super) fn layer_matrices<'a>(
     checkpoint: &'a Checkpoint,
     config: &ModelConfig,
     layer: usize,
+    pairs: usize,
 ) -> Result<[Packing<'a>; 4], LoadError> {
     let part = |part| -> Result<Tensor<'a>, LoadError> {
         Ok(checkpoint.tensor(DecoderTensor::Layer(layer, part))?)
@@ -217,7 +226,7 @@ pub(super) fn layer_matrices<'a>(
         part(LayerTensor::Value)?,
     ];
     Ok([
-        Packing::heads(qkv, config.head_dim),
+        Packing::turned_heads(qkv, config.head_dim, &[pairs, pairs, 0]),
         Packing::by_heads(part(LayerTensor::Output)?, config.head_dim),
         Packing::alternating(part(LayerTensor::Gate)?, part(LayerTensor::Up)?),
         Packing::plain(part(LayerTensor::Down)?),
@@ -235,7 +244,6 @@ pub(super) fn tested(
     let reads = Reads::of(config.head_dim.div_ceil(4) as u32, options.kv);
     let mut tested = vec![
         Tested::Norm(NormStore::Plain),
-        Tested::Heads(options.kv),
         Tested::Attention(unit, reads, options.kv),
         Tested::Sampling,
     ];
@@ -244,6 +252,9 @@ pub(super) fn tested(
             tested.push(more);
         }
     };
+    if !fusion.heads {
+        add(Tested::Heads(options.kv));
+    }
     let embedding = Packing::plain(checkpoint.tensor(DecoderTensor::Embedding)?);
     embedding.kinds().map(Tested::Embedding).for_each(&mut add);
     let head = if config.tied {
@@ -268,7 +279,7 @@ pub(super) fn tested(
         branch(config.post_norms),
     ];
     for layer in 0..config.layers.len() {
-        let matrices = layer_matrices(checkpoint, config, layer)?;
+        let matrices = layer_matrices(checkpoint, config, layer, 0)?;
         let [qkv, output, gate_up, down] = &matrices;
         let [plain, attended, gated, fed] = stores;
         // As in `DecoderLoading::layer`.
@@ -277,7 +288,12 @@ pub(super) fn tested(
             true => Store::Stream,
             false => store,
         };
-        products(qkv, plain, fusion.norms && !first);
+        let heads = if fusion.heads {
+            Store::Heads(options.kv)
+        } else {
+            plain
+        };
+        products(qkv, heads, fusion.norms && !first);
         products(output, stream(attended, true), false);
         products(gate_up, gated, fusion.norms);
         products(down, stream(fed, !last), false);
@@ -309,7 +325,7 @@ pub(super) fn weight_bytes(
     }
     let mut vectors = hidden;
     for layer in 0..config.layers.len() {
-        let matrices = layer_matrices(checkpoint, config, layer)?;
+        let matrices = layer_matrices(checkpoint, config, layer, 0)?;
         total += matrices.iter().map(Packing::bytes).sum::<u64>();
         vectors += if config.post_norms { 4 } else { 2 } * hidden;
         vectors += if config.output_bias { hidden } else { 0 };

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::binding::{Access, Bindings};
 use super::columns;
+use super::heads::KvPrecision;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
@@ -17,6 +18,9 @@ const MOST_PARTIAL: u32 = 1024;
 /// Storage buffers that a product binds at most where it begins a norm: of q6_K.
 pub(crate) const STREAM_BUFFERS: u32 = 10;
 
+/// Storage buffers that a product binds at most whose sums are heads: of q6_K, after a norm.
+pub(crate) const HEADS_BUFFERS: u32 = 13;
+
 /// What a matmul does with its sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Store {
@@ -27,6 +31,8 @@ pub enum Store {
     /// They are added to the output, and what the norm of its rows needs that comes next goes beside it: the rows times the norm's
     /// weights, and the squares of each four elements, for a product that is [`MatmulKernel::normed`].
     Stream,
+    /// They are heads of queries, keys and values, turned and put where attention finds them, in this precision.
+    Heads(KvPrecision),
     /// They are gate and up in turn; the output is activation(gate) * up.
     Gated(Activation),
     /// A bias is added to them; the output is their activation.
@@ -35,10 +41,12 @@ pub enum Store {
 
 impl Store {
     /// Every one in use.
-    pub const ALL: [Store; 10] = [
+    pub const ALL: [Store; 12] = [
         Store::Plain,
         Store::Residual,
         Store::Stream,
+        Store::Heads(KvPrecision::F32),
+        Store::Heads(KvPrecision::F16),
         Store::Gated(Activation::Silu),
         Store::Gated(Activation::GeluTanh),
         Store::Gated(Activation::Gelu),
@@ -68,16 +76,23 @@ impl Store {
         }
     }
 
-    fn files(self) -> [&'static str; 2] {
+    fn files(self) -> Vec<&'static str> {
         match self {
-            Store::Plain => ["", shader!("matmul/store.wgsl")],
-            Store::Residual => ["", shader!("matmul/store_residual.wgsl")],
-            Store::Stream => ["", shader!("matmul/store_stream.wgsl")],
-            Store::Gated(activation) => [
+            Store::Plain => vec![shader!("matmul/store.wgsl")],
+            Store::Residual => vec![shader!("matmul/store_residual.wgsl")],
+            Store::Stream => vec![shader!("matmul/store_stream.wgsl")],
+            Store::Heads(kv) => vec![
+                kv.file(),
+                shader!("matmul/store_heads.wgsl"),
+                shader!("attention/paged.wgsl"),
+            ],
+            Store::Gated(activation) => vec![
                 activate(Some(activation)),
                 shader!("matmul/store_gated.wgsl"),
             ],
-            Store::Bias(activation) => [activate(activation), shader!("matmul/store_bias.wgsl")],
+            Store::Bias(activation) => {
+                vec![activate(activation), shader!("matmul/store_bias.wgsl")]
+            }
         }
     }
 }
@@ -233,6 +248,7 @@ impl MatmulKernel {
         let columns = matches!(self.tiling, Tiling::Columns { .. });
         match (self.store, self.normed) {
             (Store::Stream, normed) => columns && !normed,
+            (Store::Heads(_), _) => columns,
             (Store::Plain | Store::Gated(_), true) => columns,
             (Store::Residual | Store::Bias(_), true) => false,
             (_, false) => true,
@@ -260,13 +276,18 @@ impl MatmulKernel {
     }
 
     pub(crate) fn bindings(self) -> Vec<(u32, Access)> {
-        use Access::{Read, Write};
+        use Access::{Read, Uniform, Write};
         let mut bindings = self.own_bindings().to_vec();
         if self.normed {
             bindings.push((10, Read));
         }
         if self.store == Store::Stream {
             bindings.extend([(11, Read), (12, Write), (13, Write)]);
+        }
+        if let Store::Heads(_) = self.store {
+            let written = [(17, Write), (18, Write)];
+            bindings.extend([(14, Uniform), (15, Read), (16, Read)]);
+            bindings.extend(written.into_iter().chain([(19, Read)]));
         }
         bindings
     }
@@ -300,13 +321,8 @@ impl MatmulKernel {
     }
 
     pub(crate) fn source(self) -> String {
-        let [activation, store] = self.store.files();
-        let mut files = vec![
-            shader!("step.wgsl"),
-            shader!("matmul/matmul.wgsl"),
-            activation,
-            store,
-        ];
+        let mut files = vec![shader!("step.wgsl"), shader!("matmul/matmul.wgsl")];
+        files.extend(self.store.files());
         if !matches!(self.tiling, Tiling::Dot { .. }) {
             files.push(shader!("matmul/input_f32.wgsl"));
         }

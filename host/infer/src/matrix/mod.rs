@@ -13,7 +13,9 @@ mod storage;
 use tidegate_weights::Tensor;
 
 pub(crate) use arrived::Arrived;
-pub(crate) use dispatch::{BeforeNorm, Quantized, most_quantized, squares_of};
+pub(crate) use dispatch::{
+    BeforeNorm, HeadsOutput, Input, Output, Quantized, most_quantized, squares_of,
+};
 pub use layout::Layout;
 pub(crate) use packing::Packing;
 pub(crate) use parts::MOST_PARTS;

@@ -9,6 +9,7 @@ mod encoder;
 mod products;
 mod rows;
 mod sampling;
+mod turned;
 
 use std::collections::HashMap;
 
@@ -105,6 +106,8 @@ pub(crate) fn self_test(
         checked: false,
     };
     let (result, fault) = gpu.scoped(|| match tested {
+        Tested::Products(stored, Store::Heads(kv)) => turned::heads(&lab, stored, kv, false),
+        Tested::NormedProducts(stored, Store::Heads(kv)) => turned::heads(&lab, stored, kv, true),
         Tested::Products(stored, store) => products::products(&lab, stored, store, false),
         Tested::NormedProducts(stored, store) => products::products(&lab, stored, store, true),
         Tested::Embedding(stored) => products::embedding(&lab, stored),

@@ -6,9 +6,9 @@ use tidegate_weights::{Activation, Format, Tensor};
 use super::{CaseRun, Failure, Numbers, beside, outcome, wide};
 use crate::device::Gpu;
 use crate::kernels::lab::{Experiment, Lab, sequence};
-use crate::kernels::{KernelVariant, StorageFormat, Store};
+use crate::kernels::{KernelSet, KernelVariant, StorageFormat, Store};
 use crate::load_error::LoadError;
-use crate::matrix::{BeforeNorm, Matrix, Packing, squares_of};
+use crate::matrix::{BeforeNorm, Input, Matrix, Output, Packing, squares_of};
 use crate::program::Count;
 
 /// Columns of a product, no multiple of what kernels take at a time.
@@ -19,7 +19,7 @@ const TILE: usize = 64;
 
 /// Widths of rows that are so stored: one of fewer elements than a workgroup takes at once, and one beyond 4,096, of which
 /// every lane has many. Neither is a multiple of what kernels take at a time, as far as the format lets it be.
-fn widths(stored: StorageFormat) -> [usize; 2] {
+pub(super) fn widths(stored: StorageFormat) -> [usize; 2] {
     match stored {
         StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16 => [70, 4099],
         StorageFormat::Int8 | StorageFormat::Int4 => [96, 4128],
@@ -34,10 +34,11 @@ pub(super) fn bound(gpu: &Gpu, stored: StorageFormat) -> Vec<usize> {
 }
 
 /// A value and how far from it what is found may be.
-type Near = (f64, f64);
+pub(super) type Near = (f64, f64);
 
 /// Weights in the bytes of a format, and what they are.
-struct Weights {
+#[derive(Clone)]
+pub(super) struct Weights {
     format: Format,
     width: usize,
     bytes: Vec<u8>,
@@ -45,7 +46,7 @@ struct Weights {
 }
 
 impl Weights {
-    fn new(
+    pub(super) fn new(
         numbers: &mut Numbers,
         stored: StorageFormat,
         rows: usize,
@@ -75,7 +76,7 @@ impl Weights {
         Ok(weights)
     }
 
-    fn tensor(&self) -> Result<Tensor<'_>, LoadError> {
+    pub(super) fn tensor(&self) -> Result<Tensor<'_>, LoadError> {
         let (rows, width) = (self.rows.len(), self.width);
         let tensor = Tensor::in_memory("self-test", self.format, rows, width, &self.bytes);
         tensor.ok_or_else(|| LoadError::Device {
@@ -110,6 +111,16 @@ pub(super) fn products(
     Ok(())
 }
 
+/// How far off a sum may be, as a share of all its products' magnitudes.
+pub(super) fn share_of(kernels: KernelSet, stored: StorageFormat) -> f64 {
+    match (kernels.matmul, stored) {
+        (KernelVariant::F16 | KernelVariant::Cooperative, _) => 2e-3,
+        (KernelVariant::Dot, StorageFormat::Int8 | StorageFormat::Int4) => 1e-2,
+        (_, StorageFormat::Q4K | StorageFormat::Q6K) => 1e-5,
+        _ => 1e-6,
+    }
+}
+
 fn products_of_width(
     lab: &Lab,
     (stored, width): (StorageFormat, usize),
@@ -117,12 +128,7 @@ fn products_of_width(
     normed: bool,
 ) -> Result<(), Failure> {
     let mut numbers = Numbers(3);
-    let share = match (lab.kernels.matmul, stored) {
-        (KernelVariant::F16 | KernelVariant::Cooperative, _) => 2e-3,
-        (KernelVariant::Dot, StorageFormat::Int8 | StorageFormat::Int4) => 1e-2,
-        (_, StorageFormat::Q4K | StorageFormat::Q6K) => 1e-5,
-        _ => 1e-6,
-    };
+    let share = share_of(lab.kernels, stored);
     let gated = matches!(store, Store::Gated(_));
     let weights = Weights::new(&mut numbers, stored, COLUMNS, width)?;
     let ups = if gated { COLUMNS } else { 0 };
@@ -141,7 +147,8 @@ fn products_of_width(
         norm: numbers.take_full(COLUMNS),
         squares: normed.then(|| squares(&mut numbers, most, width)),
     };
-    let sums = Sums::new([&weights, &up], &input, share, beside.squares.as_deref());
+    let squares = beside.squares.as_deref();
+    let sums = [&weights, &up].map(|weights| sums_of(weights, &input, share, squares));
     let mut fewer: Option<CaseRun> = None;
     for (rows, of) in [
         (1, Count::Rows),
@@ -169,9 +176,11 @@ fn products_of_width(
         let mut expected = Vec::new();
         for row in 0..rows {
             for column in 0..COLUMNS {
-                let sum = sums.of[0][row * COLUMNS + column];
+                let sum = sums[0][row * COLUMNS + column];
                 let before = f64::from(beside.before[row * COLUMNS + column]);
                 expected.push(match store {
+                    // Those are tested elsewhere (turned.rs).
+                    Store::Heads(_) => continue,
                     Store::Plain => sum,
                     Store::Residual | Store::Stream => (sum.0 + before, sum.1),
                     Store::Bias(of) => {
@@ -179,7 +188,7 @@ fn products_of_width(
                         of.map_or(biased, |of| activated(of, biased))
                     }
                     Store::Gated(of) => {
-                        let up = sums.of[1][row * COLUMNS + column];
+                        let up = sums[1][row * COLUMNS + column];
                         let gate = activated(of, sum);
                         let bound = gate.1 * (up.0.abs() + up.1) + gate.0.abs() * up.1;
                         (gate.0 * up.0, bound + 1e-6)
@@ -213,10 +222,10 @@ struct Beside {
 }
 
 /// Of the norm of an input.
-const EPSILON: f64 = 1e-3;
+pub(super) const EPSILON: f64 = 1e-3;
 
 /// Squares of each four elements of rows of this width, 1 on average, so that each row has a factor of its own.
-fn squares(numbers: &mut Numbers, rows: usize, width: usize) -> Vec<f32> {
+pub(super) fn squares(numbers: &mut Numbers, rows: usize, width: usize) -> Vec<f32> {
     let fours = width.div_ceil(4);
     let of_row = |numbers: &mut Numbers| {
         let mean = 2.0 + numbers.next();
@@ -251,38 +260,27 @@ fn next_norm(
     found.compare(&format!("{case}, squares"), &squares.collect::<Vec<_>>())
 }
 
-/// What the products are, of all rows of the input.
-struct Sums {
-    /// `[rows, COLUMNS]` of weights, then of those beside them.
-    of: [Vec<Near>; 2],
-}
-
-impl Sums {
-    fn new(weights: [&Weights; 2], input: &[f32], share: f64, squares: Option<&[f32]>) -> Sums {
-        let input = wide(input);
-        let width = weights[0].width;
-        let factor = |row: usize| {
-            let fours = width.div_ceil(4);
-            squares.map_or(1.0, |squares| {
-                let total: f64 = wide(&squares[row * fours..][..fours]).iter().sum();
-                1.0 / (total / width as f64 + EPSILON).sqrt()
-            })
-        };
-        let scaled = |row: usize, (sum, bound): Near| {
-            let factor = factor(row);
+/// What the products are, of all rows of the input: `[rows, columns]`; scaled where there are [`squares`].
+pub(super) fn sums_of(
+    weights: &Weights,
+    input: &[f32],
+    share: f64,
+    squares: Option<&[f32]>,
+) -> Vec<Near> {
+    let fours = weights.width.div_ceil(4);
+    let mut sums = Vec::new();
+    for (row, input) in wide(input).chunks(weights.width).enumerate() {
+        let factor = squares.map_or(1.0, |squares| {
+            let total: f64 = wide(&squares[row * fours..][..fours]).iter().sum();
+            1.0 / (total / weights.width as f64 + EPSILON).sqrt()
+        });
+        let columns = 0..weights.rows.len();
+        sums.extend(columns.map(|column| {
+            let (sum, bound) = weights.product(column, input, share);
             (sum * factor, (bound + 1e-6 * sum.abs()) * factor)
-        };
-        Sums {
-            of: weights.map(|weights| {
-                let rows = input.chunks(weights.width);
-                let of_row = |(row, x)| (0..weights.rows.len()).map(move |column| (column, row, x));
-                rows.enumerate()
-                    .flat_map(of_row)
-                    .map(|(column, row, x)| scaled(row, weights.product(column, x, share)))
-                    .collect()
-            }),
-        }
+        }));
     }
+    sums
 }
 
 /// One product, run: its output; and where there is a norm next, what is left to it.
@@ -324,7 +322,8 @@ fn run(
                 weighted: &input,
                 squares: &squares,
             };
-            builder.matmul_normed(matrix, rows, (width, EPSILON), &output, store)
+            let input = Input::BeforeNorm(rows, (width, EPSILON));
+            builder.matmul_into(matrix, input, Output::Rows(&output, store))
         }
         Store::Stream => {
             let next = BeforeNorm {

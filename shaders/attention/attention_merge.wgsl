@@ -1,4 +1,4 @@
-// Merges the splits of rows that see more than SPLIT positions, in their order.
+// Merges the splits of rows that see more than SPLIT positions.
 // Workgroup: one head of one row; a lane has 4 elements. Grid: (heads, rows).
 
 @group(0) @binding(2) var<storage, read> parts: array<vec4<f32>>;        // [rows, heads, splits_of_head(), stride / 4 + 1]
@@ -12,21 +12,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (count <= SPLIT || lane >= params.stride4) {
         return;
     }
-    let splits = (count + SPLIT - 1u) / SPLIT;
     let head = row * params.heads + group.x;
-    let stride = params.stride4 + 1u;
-    let first = head * splits_of_head() * stride;
-    var highest = -3.0e38;
-    for (var s = 0u; s < splits; s++) {
-        highest = max(highest, parts[first + s * stride + params.stride4].x);
-    }
-    var total = 0.0;
-    var sum = vec4<f32>();
-    for (var s = 0u; s < splits; s++) {
-        let state = parts[first + s * stride + params.stride4];
-        let weight = exp(state.x - highest);
-        total += weight * state.y;
-        sum += weight * parts[first + s * stride + lane];
-    }
-    output[head * params.stride4 + lane] = sum / total;
+    output[head * params.stride4 + lane] = merged(head, (count + SPLIT - 1u) / SPLIT, lane);
 }

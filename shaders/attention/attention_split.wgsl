@@ -1,13 +1,11 @@
 // Attention for GPUs: scores, softmax and weighted sum over SPLIT positions, without a trace in memory. A row that sees no more than
-// that many is done with; of any other, the parts are merged by attention_merge.wgsl. How many there are follows from the
+// that many is done with; of any other, the parts are merged as an attention_parts*.wgsl says. How many there are follows from the
 // row's position alone. Workgroup: one split of one unit of one row; a head is at most LANES * 4 elements.
 // Grid: (splits, units, rows).
 
 @group(0) @binding(2) var<storage, read> keys: array<Kv>;               // [blocks, BLOCK, kv_heads, stride / 4]
 @group(0) @binding(3) var<storage, read> queries: array<vec4<f32>>;     // [rows, heads, stride / 4]
 @group(0) @binding(5) var<storage, read> values: array<Kv>;             // [blocks, BLOCK, kv_heads, stride / 4]
-// [rows, heads, splits_of_head(), stride / 4 + 1]: sums of a split, then its highest score and the sum of its weights.
-@group(0) @binding(6) var<storage, read_write> parts: array<vec4<f32>>;
 @group(0) @binding(7) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
 // Sums of PAIR heads go through workgroup memory together.
@@ -164,5 +162,8 @@ fn main(place: Place) {
             }
         }
         workgroupBarrier();
+    }
+    if (entry.z + 1u - seen > SPLIT) {
+        merge_last(place, entry.z + 1u - seen);
     }
 }

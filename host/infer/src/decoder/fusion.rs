@@ -1,17 +1,20 @@
-//! Which of the small dispatches of a layer the products beside them do.
+//! Which of the small dispatches of a layer those beside them do.
 
 use tidegate_weights::ModelConfig;
 
-use crate::kernels::{HEADS_BUFFERS, KernelSet, KernelVariant, STREAM_BUFFERS};
+use crate::device::Features;
+use crate::kernels::{HEADS_BUFFERS, KernelSet, KernelVariant, STREAM_BUFFERS, merges};
 use crate::site::Traits;
 
-/// What a model's products do beside multiplying.
+/// What the large dispatches of a model do beside their own work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fusion {
-    /// Those that add to the stream begin the norm that is next, and those after it end it.
+    /// Products that add to the stream begin the norm that is next, and those after it end it.
     pub(super) norms: bool,
-    /// That of queries, keys and values turns heads and puts them where attention finds them.
+    /// The product of queries, keys and values turns heads and puts them where attention finds them.
     pub(super) heads: bool,
+    /// Attention merges its parts.
+    pub(super) merges: bool,
 }
 
 impl Fusion {
@@ -19,19 +22,23 @@ impl Fusion {
     pub(super) const NONE: Fusion = Fusion {
         norms: false,
         heads: false,
+        merges: false,
     };
 
     /// Of such a model with these kernels where there are buffers enough.
     pub(super) fn most(config: &ModelConfig, kernels: KernelSet) -> Fusion {
-        Fusion::with(config, kernels, u32::MAX)
+        let traits = Traits {
+            features: Features::ALL,
+            subgroup_lanes: [32, 32],
+            largest_binding: u64::MAX,
+            storage_buffers: u32::MAX,
+        };
+        Fusion::of(config, kernels, traits)
     }
 
     /// Of such a model with these kernels on a device with these traits.
     pub(super) fn of(config: &ModelConfig, kernels: KernelSet, traits: Traits) -> Fusion {
-        Fusion::with(config, kernels, traits.storage_buffers)
-    }
-
-    fn with(config: &ModelConfig, kernels: KernelSet, storage_buffers: u32) -> Fusion {
+        let storage_buffers = traits.storage_buffers;
         let by_columns = matches!(
             kernels.matmul,
             KernelVariant::Portable | KernelVariant::Subgroup
@@ -41,6 +48,7 @@ impl Fusion {
         Fusion {
             norms: by_columns && adds && storage_buffers >= STREAM_BUFFERS,
             // A head that is normed is known when all of it is.
+            merges: merges(kernels.base, traits.features),
             heads: by_columns && !config.head_norms && storage_buffers >= HEADS_BUFFERS,
         }
     }

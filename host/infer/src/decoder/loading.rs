@@ -68,6 +68,8 @@ struct Rows {
     qkv: Option<Buffer>,
     queries: Buffer,
     scratch: Buffer,
+    /// Parts of attention that are there, where the last one merges them.
+    written: Option<Buffer>,
     attended: Buffer,
     active: Buffer,
     /// Output of attention or of the feed-forward layer, where it is not added to the stream at once.
@@ -218,6 +220,10 @@ impl<'a> DecoderLoading<'a> {
                 (sizes.scratch.elements * 4) as u64,
                 "lower max_rows or context",
             )?,
+            written: match sizes.written {
+                0 => None,
+                written => Some(self.activation("parts of attention that are there", written)?),
+            },
             attended: self.activation("attention output", sizes.query)?,
             active: self.activation("feed-forward activations", sizes.intermediate)?,
             branch: if sizes.branches {
@@ -312,7 +318,8 @@ impl<'a> DecoderLoading<'a> {
             }
         }
         let buffers = [&rows.queries, &rows.scratch, &rows.attended];
-        builder.attention(&heads, buffers, cache, self.options.context)?;
+        let written = rows.written.as_ref();
+        builder.attention(&heads, buffers, written, cache, self.options.context)?;
         let bias = if config.output_bias {
             let tensor = self.checkpoint.tensor(of(LayerTensor::OutputBias))?;
             Some(upload_vector(self.site, &tensor, 0.0, self.total)?)

@@ -113,6 +113,8 @@ pub(super) struct DecoderSizes {
     pub(super) scratch: AttentionScratch,
     /// Whether the output of a branch is not added to the stream at once.
     pub(super) branches: bool,
+    /// Elements of a row that count the parts of attention, where it merges them.
+    pub(super) written: usize,
     /// Squares of a row where they do norms.
     pub(super) squares: usize,
     /// Rows that run at a time.
@@ -153,6 +155,7 @@ impl DecoderSizes {
             query: config.heads * head,
             scratch,
             branches: config.post_norms || config.output_bias,
+            written: if fusion.merges { config.heads } else { 0 },
             squares: if fusion.norms {
                 squares_of(padded(config.hidden))
             } else {
@@ -171,8 +174,13 @@ impl DecoderSizes {
     /// Bytes by part.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let branch = if self.branches { self.hidden } else { 0 };
-        let row =
-            2 * self.hidden + self.squares + branch + self.qkv + 2 * self.query + self.intermediate;
+        let row = 2 * self.hidden
+            + self.written
+            + self.squares
+            + branch
+            + self.qkv
+            + 2 * self.query
+            + self.intermediate;
         let elements = self.rows * row
             + StepWords::most(self.rows)
             + self.scratch.elements

@@ -11,6 +11,8 @@ pub struct Features {
     pub f16: bool,
     /// Cooperative matrices.
     pub cooperative: bool,
+    /// Buffers whose contents a workgroup sees while others write them.
+    pub coherent: bool,
     /// Timestamps between kernels.
     pub timestamps: bool,
 }
@@ -24,6 +26,7 @@ impl Features {
         subgroup: false,
         f16: false,
         cooperative: false,
+        coherent: false,
         timestamps: false,
     };
 
@@ -32,6 +35,7 @@ impl Features {
         subgroup: true,
         f16: true,
         cooperative: true,
+        coherent: true,
         timestamps: true,
     };
 
@@ -54,11 +58,12 @@ impl Features {
             subgroup: self.subgroup && !others.subgroup,
             f16: self.f16 && !others.f16,
             cooperative: self.cooperative && !others.cooperative,
+            coherent: self.coherent && !others.coherent,
             timestamps: self.timestamps && !others.timestamps,
         }
     }
 
-    fn named(self) -> [(bool, &'static str, wgpu::Features); 4] {
+    fn named(self) -> [(bool, &'static str, wgpu::Features); 5] {
         use wgpu::Features as F;
         [
             (self.subgroup, "subgroup", F::SUBGROUP),
@@ -67,6 +72,11 @@ impl Features {
                 self.cooperative,
                 "cooperative matrix",
                 F::EXPERIMENTAL_COOPERATIVE_MATRIX,
+            ),
+            (
+                self.coherent,
+                "coherent memory",
+                F::MEMORY_DECORATION_COHERENT,
             ),
             (self.timestamps, "timestamp", F::TIMESTAMP_QUERY),
         ]
@@ -85,6 +95,7 @@ impl Features {
                     .cooperative_matrix_properties()
                     .iter()
                     .any(is_usable),
+            coherent: has(wgpu::Features::MEMORY_DECORATION_COHERENT),
             timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
         }
     }
@@ -130,7 +141,7 @@ mod tests {
         assert!(!Features::SUBGROUP.contains(Features::ALL));
         assert_eq!(
             Features::ALL.without(Features::SUBGROUP).to_string(),
-            "f16, cooperative matrix, timestamp"
+            "f16, cooperative matrix, coherent memory, timestamp"
         );
         assert_eq!(Features::NONE.to_string(), "no optional feature");
     }

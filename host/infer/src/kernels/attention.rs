@@ -127,6 +127,8 @@ pub enum AttentionKernel {
         unit: u32,
         /// How keys and values are kept.
         kv: KvPrecision,
+        /// Whether the last workgroup of a row merges its splits.
+        merges: bool,
     },
     /// Splits merged.
     Merge,
@@ -194,7 +196,10 @@ impl AttentionKernel {
 
     pub(crate) fn needs(self) -> Features {
         match self {
-            AttentionKernel::Split { base, .. } => needs(base),
+            AttentionKernel::Split { base, merges, .. } => Features {
+                coherent: merges,
+                ..needs(base)
+            },
             AttentionKernel::Scores {
                 broadcast: true, ..
             }
@@ -224,7 +229,18 @@ impl AttentionKernel {
                 (4, Uniform),
                 (5, Write),
             ],
-            AttentionKernel::Split { .. } => &[
+            AttentionKernel::Split { merges: true, .. } => &[
+                (0, Read),
+                (1, Read),
+                (2, Read),
+                (3, Read),
+                (4, Uniform),
+                (5, Read),
+                (6, Write),
+                (7, Write),
+                (8, Write),
+            ],
+            AttentionKernel::Split { merges: false, .. } => &[
                 (0, Read),
                 (1, Read),
                 (2, Read),
@@ -239,7 +255,7 @@ impl AttentionKernel {
     }
 
     pub(crate) fn source(self) -> String {
-        let files = |kv: KvPrecision, reduction, kernel| {
+        let files = |kv: KvPrecision, reduction, [merged, parts]: [&'static str; 2], kernel| {
             [
                 shader!("step.wgsl"),
                 shader!("attention/tables.wgsl"),
@@ -248,6 +264,8 @@ impl AttentionKernel {
                 reduction,
                 shader!("attention/attention.wgsl"),
                 shader!("attention/attention_splits.wgsl"),
+                merged,
+                parts,
                 kernel,
             ]
         };
@@ -328,7 +346,12 @@ impl AttentionKernel {
                     shader!("attention/attention_values.wgsl"),
                 )
             }
-            AttentionKernel::Split { base, unit, kv } => join(
+            AttentionKernel::Split {
+                base,
+                unit,
+                kv,
+                merges,
+            } => join(
                 &[
                     ("LANES", SPLIT_LANES),
                     ("HEADS", unit),
@@ -339,6 +362,14 @@ impl AttentionKernel {
                 &files(
                     kv,
                     reduction(base),
+                    if merges {
+                        [
+                            shader!("attention/attention_merged.wgsl"),
+                            shader!("attention/attention_parts_merged.wgsl"),
+                        ]
+                    } else {
+                        ["", shader!("attention/attention_parts.wgsl")]
+                    },
                     shader!("attention/attention_split.wgsl"),
                 ),
             ),
@@ -348,6 +379,7 @@ impl AttentionKernel {
                     shader!("step.wgsl"),
                     shader!("attention/attention.wgsl"),
                     shader!("attention/attention_splits.wgsl"),
+                    shader!("attention/attention_merged.wgsl"),
                     shader!("attention/attention_merge.wgsl"),
                 ],
             ),
@@ -370,7 +402,12 @@ impl AttentionKernel {
                     }
                 }
                 for base in [Base::Portable, Base::Subgroup] {
-                    kernels.push(AttentionKernel::Split { base, unit, kv });
+                    kernels.extend([false, true].map(|merges| AttentionKernel::Split {
+                        base,
+                        unit,
+                        kv,
+                        merges,
+                    }));
                 }
             }
         }
@@ -397,6 +434,11 @@ pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u3
     }
 }
 
+/// Whether attention merges the parts of a row in the dispatch that makes them.
+pub(crate) fn merges(base: Base, features: Features) -> bool {
+    base != Base::Software && features.coherent
+}
+
 /// Rows that go together at most where a step says which do: 1 if none do, 0 where no kernel asks.
 pub(crate) fn rows_together(base: Base, heads: u32, kv_heads: u32) -> u32 {
     match base {
@@ -407,11 +449,13 @@ pub(crate) fn rows_together(base: Base, heads: u32, kv_heads: u32) -> u32 {
 
 impl Builder<'_> {
     /// Attention of `queries` `[rows, heads, stride]` over the positions each row sees, into `output` of the same shape.
-    /// `scratch` has room for what [`scratch`] says of each step; no row sees more than `context`.
+    /// `scratch` has room for what [`scratch`] says of each step; no row sees more than `context`. Where there is `written`, a zero
+    /// for each head of each row, whoever writes the last part of a row merges them.
     pub(crate) fn attention(
         &mut self,
         heads: &Heads,
         [queries, scratch_buffer, output]: [&Buffer; 3],
+        written: Option<&Buffer>,
         cache: KvBuffers<'_>,
         context: usize,
     ) -> Result<(), LoadError> {
@@ -454,13 +498,15 @@ impl Builder<'_> {
             let buffers = [queries, &parameters, scratch_buffer, output];
             return self.software_attention(heads, buffers, cache);
         }
+        let merges = written.is_some();
         let kernel = Kernel::Attention(AttentionKernel::Split {
             base: self.kernels.base,
             unit,
             kv,
+            merges,
         });
         let grid = [positions(SPLIT), units, rows];
-        let buffers = [
+        let mut buffers = vec![
             self.step,
             cache.tables,
             cache.keys,
@@ -470,6 +516,7 @@ impl Builder<'_> {
             scratch_buffer,
             output,
         ];
+        buffers.extend(written);
         let both = Work::positions(2 * each, heads.window);
         let (window, most) = (heads.window, SPLIT);
         let beyond = Which::Beyond { window, most };
@@ -479,15 +526,24 @@ impl Builder<'_> {
             each: SPLIT,
             window: heads.window,
         };
-        let touches = [
+        let mut touches = vec![
             cached(2),
             queried(3),
             cached(5),
             Touch::write(6, parts).of(beyond),
             Touch::write(7, row).of(within),
         ];
+        if merges {
+            touches.push(Touch::read(6, parts).of(beyond));
+            touches.push(Touch::write(7, row).of(beyond));
+            let each = Area::Cells(u64::from(heads.heads / unit) * 4);
+            touches.push(Touch::update(8, each).of(beyond));
+        }
         let choice = SizedKernel::always(kernel, grid);
         self.dispatch(Count::Rows, &[choice], &buffers, both, &touches)?;
+        if merges {
+            return Ok(());
+        }
         let grid = [Axis::Heads(heads.heads), rows, Axis::Fixed(1)];
         let kernel = Kernel::Attention(AttentionKernel::Merge);
         let buffers = [self.step, scratch_buffer, output, &parameters];

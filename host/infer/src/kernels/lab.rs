@@ -5,7 +5,7 @@ use tidegate_contract::{BLOCK, StepSequence};
 use super::choice::has_what_is_needed;
 use super::heads::KvBuffers;
 use super::{
-    Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, rows_together, scratch,
+    Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, merges, rows_together, scratch,
 };
 use crate::buffer::Buffer;
 use crate::decoder::StepWords;
@@ -218,7 +218,7 @@ impl Lab {
     }
 
     /// Attention of `queries` `[rows, heads, dim]` over blocks of `keys` and `values` `[blocks, BLOCK, kv_heads, dim]`; output
-    /// `[rows, heads, stride]`.
+    /// `[rows, heads, stride]`, and where parts are merged at once what is counted of them.
     ///
     /// # Errors
     /// The device failed.
@@ -236,16 +236,20 @@ impl Lab {
         let (row, _) = scratch(self.kernels.base, &heads, shape.context);
         let scratch = self.output(rows * row);
         let output = self.output(rows * shape.heads * shape.stride());
+        let written =
+            merges(self.kernels.base, self.gpu.features()).then(|| self.output(rows * shape.heads));
+        let outputs = [Some(output.clone()), written.clone()];
+        let outputs = outputs.into_iter().flatten().collect();
         let together = rows_together(self.kernels.base, heads.heads, heads.kv_heads);
         let words = StepWords::new(together);
-        self.experiment_of(words, step, vec![output.clone()], |builder, tables| {
+        self.experiment_of(words, step, outputs, |builder, tables| {
             let cache = KvBuffers {
                 tables,
                 keys: &keys,
                 values: &values,
             };
             let buffers = [&queries, &scratch, &output];
-            builder.attention(&heads, buffers, cache, shape.context)
+            builder.attention(&heads, buffers, written.as_ref(), cache, shape.context)
         })
     }
 

@@ -33,6 +33,9 @@ pub struct DeviceProfile {
     /// Whether shaders have cooperative matrices.
     #[serde(default)]
     pub cooperative: bool,
+    /// Whether a workgroup can see what others write while they run.
+    #[serde(default = "coherent")]
+    pub coherent: bool,
     /// Whether it is a CPU.
     #[serde(default)]
     pub software: bool,
@@ -64,6 +67,11 @@ fn storage_buffers() -> u32 {
     16
 }
 
+/// As nearly all drivers.
+fn coherent() -> bool {
+    true
+}
+
 /// Characters of a name at most.
 const LONGEST_NAME: usize = 200;
 
@@ -89,6 +97,7 @@ impl DeviceProfile {
                 subgroup_lanes: Some([32, 32]),
                 f16: true,
                 cooperative: false,
+                coherent: coherent(),
                 software: false,
                 largest_binding: largest_binding(),
                 storage_buffers: storage_buffers(),
@@ -140,7 +149,10 @@ impl DeviceProfile {
             _ => None,
         };
         let Features {
-            f16, cooperative, ..
+            f16,
+            cooperative,
+            coherent,
+            ..
         } = gpu.features();
         let subgroup_lanes = gpu.features().subgroup.then(|| gpu.subgroup_lanes());
         let threads =
@@ -157,6 +169,7 @@ impl DeviceProfile {
                 subgroup_lanes,
                 f16,
                 cooperative,
+                coherent,
                 software: true,
                 largest_binding: gpu.largest_binding,
                 storage_buffers: gpu.storage_buffers(),
@@ -176,6 +189,7 @@ impl DeviceProfile {
                 subgroup_lanes,
                 f16,
                 cooperative,
+                coherent,
                 software: false,
                 largest_binding: gpu.largest_binding,
                 storage_buffers: gpu.storage_buffers(),
@@ -187,6 +201,7 @@ impl DeviceProfile {
             subgroup_lanes,
             f16,
             cooperative,
+            coherent,
             largest_binding: gpu.largest_binding,
             storage_buffers: gpu.storage_buffers(),
             ..known
@@ -200,6 +215,7 @@ impl DeviceProfile {
                 subgroup: self.subgroup_lanes.is_some(),
                 f16: self.f16,
                 cooperative: self.cooperative,
+                coherent: self.coherent,
                 ..Features::NONE
             },
             subgroup_lanes: self.subgroup_lanes.unwrap_or([4, 128]),

@@ -303,17 +303,18 @@ fn a_decoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
 #[test]
 fn kernels_that_only_a_variant_has_are_tried_with_it() {
     let checkpoint = Checkpoint::random(even_config(), Format::Int8, 5);
-    let device = to_spoil();
-    for (variant, kernel) in [
-        (KernelVariant::Software, "attention_scores"),
-        (KernelVariant::Software, "attention_values"),
-        (KernelVariant::Portable, "attention"),
-        (KernelVariant::Portable, "attention_merge"),
-        (KernelVariant::Subgroup, "attention_merge"),
-        (KernelVariant::Dot, "quantize"),
+    let (bare, whole) = (bare_to_spoil(), to_spoil());
+    for (device, variant, kernel) in [
+        (&whole, KernelVariant::Software, "attention_scores"),
+        (&whole, KernelVariant::Software, "attention_values"),
+        (&whole, KernelVariant::Portable, "attention"),
+        (&whole, KernelVariant::Subgroup, "attention"),
+        // Else whoever writes the last part merges them.
+        (&bare, KernelVariant::Portable, "attention_merge"),
+        (&whole, KernelVariant::Dot, "quantize"),
     ] {
         device.sabotage(kernel, Sabotage::DoesNothing);
-        let error = GpuDecoder::load(&device, &checkpoint, &options(variant)).unwrap_err();
+        let error = GpuDecoder::load(device, &checkpoint, &options(variant)).unwrap_err();
         assert_wrong(kernel, &error);
         device.repair();
     }
@@ -329,10 +330,21 @@ fn every_kernel_of_a_decoder_ran_in_a_self_test() {
         kv_heads: 1,
         ..full_config()
     };
+    // Products turn heads that have biases, and begin norms; then they only begin norms.
+    let turned = ModelConfig {
+        qkv_bias: true,
+        ..small_config()
+    };
+    let normed = ModelConfig {
+        head_norms: true,
+        ..small_config()
+    };
     for (config, format) in [
         (full_config(), Format::Bf16),
         (biased, Format::F16),
         (even_config(), Format::Int8),
+        (turned, Format::F16),
+        (normed, Format::F32),
     ] {
         let checkpoint = Checkpoint::random(config, format, 5);
         for (shared, variant) in variants() {
@@ -508,10 +520,70 @@ fn kernels_that_leave_out_a_part_of_wide_rows_of_integers_are_not_used() {
     }
 }
 
+/// What products do beside multiplying: squares of a row that are left out, a factor that depends on the tile, weights of a norm that
+/// belong to others, the second pair of four that is not turned, a bias that values do not get.
+#[test]
+fn products_that_norm_or_turn_wrongly_are_not_used() {
+    let config = ModelConfig {
+        qkv_bias: true,
+        ..even_config()
+    };
+    let checkpoint = random_model(config, 5);
+    let device = to_spoil();
+    let mut used = Vec::new();
+    for (from, to) in [
+        ("select(0.0, four(s_3), k_3 < quads)", "0.0"),
+        ("s < STRANDS / 8u; s++", "s < STRANDS / 16u; s++"),
+        ("stream * norm[place]", "stream * norm[column4 / 2u]"),
+        ("= dot(stream, stream);", "= dot(stream.xyz, stream.xyz);"),
+        (
+            "turn(x.zw, angles[angle + 1u])",
+            "turn(x.zw, angles[angle])",
+        ),
+        (
+            "x += biases[place];",
+            "x += select(vec4<f32>(), biases[place], turns_all(head));",
+        ),
+        ("keys[kept] = to_kv(x);", "keys[kept] = to_kv(sums);"),
+    ] {
+        let to = to.replace(
+            "turns_all(head)",
+            "head < of_heads.heads + of_heads.kv_heads",
+        );
+        let to: &'static str = to.leak();
+        device.sabotage("matmul", Sabotage::Edited { from, to });
+        match GpuDecoder::load(&device, &checkpoint, &options(KernelVariant::Portable)) {
+            Ok(_) => used.push(to),
+            Err(error) => assert_wrong("matmul", &error),
+        }
+        device.repair();
+    }
+    assert!(used.is_empty(), "{}", used.join("\n"));
+    // Squares that are summed in another order where a tile has more rows.
+    let from = "eighth += partial[lane * 8u + s].x;";
+    let to = "eighth += partial[lane * 8u + select(s, 7u - s, ROWS > 1u)].x;";
+    device.sabotage("matmul", Sabotage::Edited { from, to });
+    let loaded = |reproducible| {
+        let options = DecoderOptions {
+            reproducible,
+            ..options(KernelVariant::Portable)
+        };
+        GpuDecoder::load(&device, &checkpoint, &options)
+    };
+    let error = loaded(true).unwrap_err();
+    assert_wrong("matmul", &error);
+    assert!(error.to_string().contains("`reproducible`"), "{error}");
+    assert!(loaded(false).is_ok());
+}
+
 /// Head norms: half of the lanes where only a wide head has them all at work, and a sum whose order depends on the row.
 #[test]
 fn head_norms_that_leave_out_lanes_or_sum_otherwise_by_row_are_not_used() {
-    let checkpoint = random_model(even_config(), 5);
+    let config = ModelConfig {
+        head_norms: true,
+        ..even_config()
+    };
+    let checkpoint = random_model(config, 5);
     let device = open(Features::ALL);
     let refused = |variant, reproducible, from, to| {
         device.sabotage("heads", Sabotage::Edited { from, to });
@@ -613,9 +685,23 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
         ),
         (
             KernelVariant::Portable,
-            "attention_merge",
-            "lane >= params.stride4)",
-            "lane >= min(params.stride4, 5u))",
+            "attention",
+            "HEADS * params.stride4; i += LANES",
+            "min(HEADS * params.stride4, 5u); i += LANES",
+        ),
+        // A part that is not waited for.
+        (
+            KernelVariant::Portable,
+            "attention",
+            "(&written_before) + 1u < splits",
+            "(&written_before) + 2u < splits",
+        ),
+        // What was counted is not forgotten.
+        (
+            KernelVariant::Portable,
+            "attention",
+            "atomicStore(&written[own], 0u)",
+            "atomicStore(&written[own], 1u)",
         ),
         (
             KernelVariant::Software,

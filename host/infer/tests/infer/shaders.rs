@@ -17,6 +17,9 @@ fn capabilities(needs: Features) -> Capabilities {
     if needs.f16 {
         capabilities |= Capabilities::SHADER_FLOAT16;
     }
+    if needs.coherent {
+        capabilities |= Capabilities::MEMORY_DECORATION_COHERENT;
+    }
     if needs.cooperative {
         capabilities |= Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16;
     }
@@ -52,7 +55,7 @@ fn every_shader_passes_the_writers_of_every_backend() {
         assert!(words.len() > 100, "{kernel:?}");
 
         let options = msl::Options {
-            lang_version: (2, 4),
+            lang_version: if needs.coherent { (3, 2) } else { (2, 4) },
             ..msl::Options::default()
         };
         let pipeline = msl::PipelineOptions::default();

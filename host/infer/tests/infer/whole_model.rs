@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tidegate_contract::{Decoder, Sampled, StepSequence};
 use tidegate_infer::{
-    AdapterKind, DecoderOptions, Gpu, GpuDecoder, KernelVariant, KvPrecision, MemoryReport,
+    AdapterKind, DecoderOptions, DeviceOptions, Features, Gpu, GpuDecoder, KernelVariant,
+    KvPrecision, MemoryReport,
 };
 use tidegate_reference::ReferenceDecoder;
 
@@ -47,6 +48,44 @@ fn logits_match_the_float64_reference_with_every_part_on_and_off() {
             assert_close(&found, &expected, TOLERANCE, &what);
         }
     }
+}
+
+/// What large dispatches do beside their own work, small ones do where a kernel can bind too few buffers, or sees nothing of what
+/// others write.
+#[test]
+fn a_layer_has_five_dispatches_where_a_device_has_what_that_takes() {
+    let checkpoint = random_model(small_config(), 9);
+    let tokens = Random(9).tokens(53, 300);
+    let expected = reference(&checkpoint, &tokens);
+    let mut dispatches = Vec::new();
+    for (storage_buffers, coherent) in [(8, false), (10, false), (16, false), (16, true)] {
+        let device = DeviceOptions {
+            features: Features {
+                coherent,
+                ..Features::ALL
+            },
+            storage_buffers,
+            ..DeviceOptions::default()
+        };
+        let gpu = Gpu::open(adapter(), device).unwrap();
+        let mut decoder = load(
+            &gpu,
+            &checkpoint,
+            &options_on(&gpu, KernelVariant::Portable),
+        );
+        let found = in_chunks(&mut decoder, &tokens, &blocks(3, 300), 64);
+        let what = format!("{storage_buffers} buffers, coherent {coherent}");
+        assert_close(&found, &expected, TOLERANCE, &what);
+        // Of logits alone: embedding, first norm, last norm and head are beside the layers.
+        let step = [sequence(299, &tokens[299..], &blocks(3, 300))];
+        logits(&mut decoder, &step);
+        dispatches.push(decoder.dispatches_last_step());
+    }
+    // One layer of three has a window of fewer positions than a split.
+    assert_eq!(
+        dispatches,
+        [3 + 3 * 8 + 2, 4 + 3 * 6 + 2, 4 + 3 * 5 + 2, 4 + 3 * 5]
+    );
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use tidegate_contract::{BLOCK, StepSequence};
 
-use super::{Failure, Numbers, outcome, softmax, wide};
+use super::{Failure, Numbers, beside, outcome, softmax, wide};
 use crate::kernels::lab::{HeadShape, Lab, sequence};
-use crate::kernels::{Base, KvPrecision, Reads};
+use crate::kernels::{Base, KvPrecision, Reads, merges};
 
 /// Of means of numbers about 1.
 const BOUND: f64 = 1e-5;
@@ -100,6 +100,12 @@ fn attention_of_shape(lab: &Lab, case: &str, shape: HeadShape, longer: f32) -> R
     let experiment = lab.attention(shape, &queries, [keys, values], &step)?;
     let together = outcome(lab, &experiment, 0, shape.dim)?;
     together.compare(case, &expected)?;
+    if merges(lab.kernels.base, lab.gpu.features()) {
+        // Whoever merges the parts of a row leaves their count as it was.
+        let left = beside(lab, &experiment, 1, 1)?;
+        let nothing = vec![(0.0, 0.0); left.found.len()];
+        left.compare(&format!("{case}, parts that are counted"), &nothing)?;
+    }
     if !lab.kernels.reproducible {
         return Ok(());
     }

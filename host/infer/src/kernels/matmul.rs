@@ -7,7 +7,7 @@ use super::columns;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
-use crate::matrix::{Layout, MOST_PARTS, StorageFormat};
+use crate::matrix::{Description, Layout, MOST_PARTS, StorageFormat};
 use crate::touch::{Area, Touch};
 use tidegate_weights::Activation;
 
@@ -155,14 +155,14 @@ impl Tiling {
             across,
             slots,
         };
-        let integers = matches!(stored, StorageFormat::Int8 | StorageFormat::Int4);
+        let format = stored.description();
         match kernels.matmul {
             KernelVariant::Software => vec![
                 (1, registers(1)),
                 (4, registers(4)),
                 (u32::MAX, registers(8)),
             ],
-            KernelVariant::Dot if integers => vec![
+            KernelVariant::Dot if format.dot.is_some() => vec![
                 (1, Tiling::Dot { rows: 1 }),
                 (u32::MAX, Tiling::Dot { rows: 4 }),
             ],
@@ -181,11 +181,7 @@ impl Tiling {
                 // Few rows: many lanes for each column, so that all of a device is at work.
                 (1, columns(1, 4, 64)),
                 (8, columns(4, 4, 64)),
-                // Of integers, which take more registers, a workgroup is better small.
-                (
-                    u32::MAX,
-                    columns(8, if stored.is_float() { 16 } else { 8 }, 16),
-                ),
+                (u32::MAX, columns(8, format.columns.across, 16)),
             ],
             _ => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
         }
@@ -253,20 +249,22 @@ impl MatmulKernel {
                 bindings!(5, 9)
             };
         }
-        match (self.stored, bias) {
-            (StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16, false) => bindings!(),
-            (StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16, true) => bindings!(8),
-            (StorageFormat::Int8 | StorageFormat::Int4, false) => bindings!(5),
-            (StorageFormat::Int8 | StorageFormat::Int4, true) => bindings!(5, 8),
-            (StorageFormat::Q4K, false) => bindings!(5, 6),
-            (StorageFormat::Q4K, true) => bindings!(5, 6, 8),
-            (StorageFormat::Q6K, false) => bindings!(5, 6, 7),
-            (StorageFormat::Q6K, true) => bindings!(5, 6, 7, 8),
+        // Values, then the other planes of the format, then a bias.
+        match (self.stored.planes().len(), bias) {
+            (..=1, false) => bindings!(),
+            (..=1, true) => bindings!(8),
+            (2, false) => bindings!(5),
+            (2, true) => bindings!(5, 8),
+            (3, false) => bindings!(5, 6),
+            (3, true) => bindings!(5, 6, 8),
+            (_, false) => bindings!(5, 6, 7),
+            (_, true) => bindings!(5, 6, 7, 8),
         }
     }
 
     pub(crate) fn source(self) -> String {
         let [activation, store] = self.store.files();
+        let Description { texts, dot, .. } = self.stored.description();
         let mut files = vec![
             shader!("step.wgsl"),
             shader!("matmul/matmul.wgsl"),
@@ -280,7 +278,7 @@ impl MatmulKernel {
         let mut enable: &[&str] = &[];
         let constants = match self.tiling {
             Tiling::Registers { rows, broadcast } => {
-                files.extend(lanes(self.stored));
+                files.extend([texts.before, texts.lanes]);
                 files.push(if broadcast {
                     shader!("matmul/input_broadcast.wgsl")
                 } else {
@@ -304,7 +302,7 @@ impl MatmulKernel {
                 across,
                 slots,
             } => {
-                files.push(halves(self.stored));
+                files.push(texts.before);
                 written = columns::source(self.stored, rows);
                 files.push(&written);
                 // Sums that workgroup memory has room for.
@@ -338,11 +336,7 @@ impl MatmulKernel {
             }
             Tiling::Dot { rows } => {
                 files.push(shader!("weights/layout_rows.wgsl"));
-                files.push(if self.stored == StorageFormat::Int4 {
-                    shader!("matmul/dot_int4.wgsl")
-                } else {
-                    shader!("matmul/dot_int8.wgsl")
-                });
+                files.extend(dot.as_ref().map(|dot| dot.text));
                 files.push(shader!("matmul/matmul_dot.wgsl"));
                 vec![("LANES", LANES), ("ROWS", rows)]
             }
@@ -440,11 +434,11 @@ impl EmbedKernel {
                 &[(0, Read), (1, Read), (3, Write), (4, Uniform), $(($more, Read)),*]
             };
         }
-        match self.stored {
-            StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16 => bindings!(),
-            StorageFormat::Int8 | StorageFormat::Int4 => bindings!(5),
-            StorageFormat::Q4K => bindings!(5, 6),
-            StorageFormat::Q6K => bindings!(5, 6, 7),
+        match self.stored.planes().len() {
+            ..=1 => bindings!(),
+            2 => bindings!(5),
+            3 => bindings!(5, 6),
+            _ => bindings!(5, 6, 7),
         }
     }
 
@@ -468,35 +462,6 @@ fn weights(stored: StorageFormat, layout: Layout) -> [&'static str; 3] {
         Layout::Rows => shader!("weights/layout_rows.wgsl"),
         Layout::Tiles => shader!("weights/layout_tiles.wgsl"),
     };
-    let weights = match stored {
-        StorageFormat::F32 => shader!("weights/weights_f32.wgsl"),
-        StorageFormat::F16 | StorageFormat::Bf16 => shader!("weights/weights_halves.wgsl"),
-        StorageFormat::Int8 => shader!("weights/weights_int8.wgsl"),
-        StorageFormat::Int4 => shader!("weights/weights_int4.wgsl"),
-        StorageFormat::Q4K => shader!("weights/weights_q4k.wgsl"),
-        StorageFormat::Q6K => shader!("weights/weights_q6k.wgsl"),
-    };
-    [layout, halves(stored), weights]
-}
-
-/// Weights as the lanes of the software matmul read them.
-fn lanes(stored: StorageFormat) -> [&'static str; 2] {
-    let lanes = match stored {
-        StorageFormat::F32 => shader!("weights/lanes_f32.wgsl"),
-        StorageFormat::F16 | StorageFormat::Bf16 => shader!("weights/lanes_halves.wgsl"),
-        StorageFormat::Int8 => shader!("weights/lanes_int8.wgsl"),
-        StorageFormat::Int4 => shader!("weights/lanes_int4.wgsl"),
-        StorageFormat::Q4K => shader!("weights/lanes_q4k.wgsl"),
-        StorageFormat::Q6K => shader!("weights/lanes_q6k.wgsl"),
-    };
-    [halves(stored), lanes]
-}
-
-/// What floats of 16 bits are, if weights are such.
-fn halves(stored: StorageFormat) -> &'static str {
-    match stored {
-        StorageFormat::F16 => shader!("weights/halves_f16.wgsl"),
-        StorageFormat::Bf16 => shader!("weights/halves_bf16.wgsl"),
-        _ => "",
-    }
+    let texts = &stored.description().texts;
+    [layout, texts.before, texts.decode]
 }

@@ -2,9 +2,9 @@
 
 use tidegate_weights::Activation;
 
+use super::format::GROUP;
 use super::parts::parts;
-use super::storage::GROUP;
-use super::{Matrix, Shard, StorageFormat};
+use super::{Matrix, Shard};
 use crate::buffer::Buffer;
 use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
 use crate::load_error::LoadError;
@@ -20,9 +20,7 @@ impl Shard {
 
     /// The buffers from binding 5 on.
     fn more(&self) -> impl Iterator<Item = &Buffer> {
-        [&self.scales, &self.supers, &self.high]
-            .into_iter()
-            .flatten()
+        self.more.iter()
     }
 }
 
@@ -156,7 +154,8 @@ impl Builder<'_> {
                     },
                 });
             }
-            let spread = shard.stored == StorageFormat::Int4;
+            let own = shard.stored.description().dot.as_ref();
+            let spread = own.is_some_and(|dot| dot.spread);
             let slot = &mut quantized[usize::from(spread)];
             if dot && slot.is_none() {
                 *slot = Some(self.quantize(matrix, input, spread, of)?);

@@ -1,6 +1,4 @@
-// Where a position of a sequence lies in the KV blocks.
-
-@group(0) @binding(1) var<storage, read> tables: array<u32>; // [max_rows * blocks of a sequence]: blocks of each sequence of the step
+// Where a position of a sequence lies in the KV blocks, as `tables` says it.
 
 const BLOCK: u32 = 16u; // positions of a block
 

@@ -10,6 +10,8 @@ struct Params {
     groups: u32,   // groups of 32 elements in a row of weights; what of them lies beyond the input's width is zero
     parts: u32,    // to which units of the width are dealt out in turn, and which are summed by themselves (matmul_columns.wgsl)
     unused: u32,
+    norm_width: f32,   // true width of the rows whose norm is in the input (columns_normed.wgsl)
+    norm_epsilon: f32,
 }
 
 @group(0) @binding(4) var<uniform> params: Params;

@@ -5,6 +5,7 @@
 //
 // SLOTS parts are summed at once, and HELD, a multiple of them, before parts are added up: several rounds where there are more. Sums
 // of TOGETHER rows go through workgroup memory at a time.
+// A columns_normed.wgsl or columns_plain.wgsl says what becomes of the sums before they are stored.
 // Grid: (rows / ROWS, columns / (ACROSS * 4)): those that read the same weights run side by side.
 //
 // The host writes this out (kernels/columns.rs): a line once for each row where it has $R, and matmul_octet.wgsl once for each octet of
@@ -107,12 +108,13 @@ $OCTETS
             workgroupBarrier();
         }
     }
+    prepare_norms(first, rows, lane);
     let column4 = id.y * ACROSS + across;
     if (lane < SUMS && column4 < params.columns4) {
         for (var c = 0u; c < ROWS / TOGETHER; c++) {
-            let row = first + c * TOGETHER + slot;
-            if (row < rows) {
-                store(row, column4, whole[c]);
+            let row = c * TOGETHER + slot;
+            if (first + row < rows) {
+                store(first + row, column4, scaled(whole[c], row));
             }
         }
     }

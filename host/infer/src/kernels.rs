@@ -23,13 +23,14 @@ pub use attention::AttentionKernel;
 pub(crate) use attention::{
     GROUP, Reads, TILE_ROWS, hanging_over, rows_together, scratch, unit_of,
 };
-pub(crate) use binding::{Bindings, bind};
+pub(crate) use binding::{AnyBindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};
 pub use encoder::EncoderKernel;
 pub(crate) use encoder::TextAttention;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use heads::{HeadsKernel, KvPrecision};
 pub use matmul::{EmbedKernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
+pub(crate) use matmul::{HEADS_BUFFERS, STREAM_BUFFERS};
 pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};
 pub use sampling::{SamplingKernel, SamplingStage};
@@ -92,8 +93,8 @@ impl Kernel {
     }
 
     /// What it binds, in group 0.
-    pub(crate) fn bindings(self) -> Bindings {
-        each!(self, kernel => kernel.bindings())
+    pub(crate) fn bindings(self) -> AnyBindings {
+        each!(self, kernel => kernel.bindings().into())
     }
 
     /// Whether all its arithmetic is in 32-bit floats.

@@ -307,7 +307,7 @@ impl Plan {
             // All kernels of a dispatch have the same bindings.
             let bindings = pipelines.first().map(|pipeline| {
                 let bindings = pipeline.kernel.bindings();
-                bind(&gpu.device, &pipeline.layout, bindings, &buffers)
+                bind(&gpu.device, &pipeline.layout, &bindings, &buffers)
             });
             Ok(Resolved {
                 pipelines,

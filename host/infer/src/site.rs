@@ -12,6 +12,8 @@ pub(crate) struct Traits {
     pub(crate) subgroup_lanes: [u32; 2],
     /// Largest storage binding, bytes.
     pub(crate) largest_binding: u64,
+    /// Storage buffers that a kernel can bind.
+    pub(crate) storage_buffers: u32,
 }
 
 /// Where the buffers and dispatches of a program come to be.
@@ -31,6 +33,7 @@ impl Site<'_> {
                 features: gpu.features(),
                 subgroup_lanes: gpu.subgroup_lanes(),
                 largest_binding: gpu.largest_binding,
+                storage_buffers: gpu.storage_buffers(),
             },
             Site::Paper(traits) => traits,
         }

@@ -8,6 +8,7 @@ use tidegate_contract::{
 use tidegate_weights::Checkpoint;
 use tracing::{debug, info};
 
+use super::fusion::Fusion;
 use super::loading::{DecoderLoading, DeviceStepBuffers};
 use super::passes::{Piece, passes};
 use super::scratch::AttentionScratch;
@@ -122,15 +123,21 @@ impl GpuDecoder {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
-        let tested = tested(checkpoint, config, options)?;
+        let traits = Site::Device(gpu).traits();
+        let tested = |kernels: KernelSet| {
+            let fusion = Fusion::of(config, kernels, traits);
+            tested(checkpoint, config, options, fusion)
+        };
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
-        let sizes = DecoderSizes::new(config, options, kernels);
+        let fusion = Fusion::of(config, kernels, traits);
+        let sizes = DecoderSizes::new(config, options, kernels, fusion);
         let mut memory = sizes.report(weights);
         let loading = DecoderLoading {
             site: Site::Device(gpu),
             checkpoint,
             config,
             sizes: &sizes,
+            fusion,
             options,
             kernels,
             total: memory.total(),
@@ -158,7 +165,7 @@ impl GpuDecoder {
         memory.activations += scratch;
         gpu.flush()
             .map_err(|error| LoadError::from_wait(error, memory.total()))?;
-        let products = products_by_name(kernels, &tested);
+        let products = products_by_name(kernels, &tested(kernels)?);
         info!(
             adapter = %gpu.adapter(),
             kernels = products,

@@ -2,12 +2,15 @@
 
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig};
 
+use super::fusion::Fusion;
 use super::sizes::{DecoderSizes, layer_heads, layer_matrices};
 use super::{DecoderOptions, StepWords};
 use crate::buffer::Buffer;
 use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
 use crate::load_error::LoadError;
-use crate::matrix::{Arrived, Matrix, Packing, upload_vector};
+use crate::matrix::{
+    Arrived, BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing, upload_vector,
+};
 use crate::program::{Builder, Count, Plan};
 use crate::site::Site;
 
@@ -17,6 +20,7 @@ pub(super) struct DecoderLoading<'a> {
     pub(super) checkpoint: &'a Checkpoint,
     pub(super) config: &'a ModelConfig,
     pub(super) sizes: &'a DecoderSizes,
+    pub(super) fusion: Fusion,
     pub(super) options: &'a DecoderOptions,
     pub(super) kernels: KernelSet,
     /// Bytes of the whole model, for errors.
@@ -56,14 +60,29 @@ impl StepBuffers {
 /// The buffers that every layer works in.
 struct Rows {
     stream: Buffer,
+    /// After a norm, or before one that a product does.
     normed: Buffer,
-    qkv: Buffer,
+    /// What a norm that a product does needs beside that.
+    squares: Option<Buffer>,
+    /// Queries, keys and values, unless their product turns them at once.
+    qkv: Option<Buffer>,
     queries: Buffer,
     scratch: Buffer,
     attended: Buffer,
     active: Buffer,
     /// Output of attention or of the feed-forward layer, where it is not added to the stream at once.
     branch: Option<Buffer>,
+}
+
+impl Rows {
+    /// Where rows are put before a norm that a product does, if products do norms.
+    fn before_norm(&self) -> Option<BeforeNorm<'_>> {
+        let squares = self.squares.as_ref()?;
+        Some(BeforeNorm {
+            weighted: &self.normed,
+            squares,
+        })
+    }
 }
 
 impl<'a> DecoderLoading<'a> {
@@ -147,32 +166,34 @@ impl<'a> DecoderLoading<'a> {
         Ok(tables)
     }
 
-    /// Biases and head norms of a layer, as `shaders/attention/heads.wgsl` reads them.
-    fn extras(&self, layer: usize) -> Result<Buffer, LoadError> {
+    /// Biases and head norms of a layer, as `shaders/attention/heads.wgsl` reads them; or as its product does, which turns so many
+    /// pairs of queries and keys.
+    fn extras(&self, layer: usize, pairs: usize) -> Result<Buffer, LoadError> {
         use LayerTensor::{KeyBias, KeyNorm, QueryBias, QueryNorm, ValueBias};
         let mut extras = Vec::new();
-        let mut append = |part, offset: f32| -> Result<(), LoadError> {
+        let dim = self.config.head_dim;
+        let mut append = |part, pairs, offset: f32| -> Result<(), LoadError> {
             let tensor = self.checkpoint.tensor(DecoderTensor::Layer(layer, part))?;
             let mut values = Vec::new();
             tensor.read_row(0, &mut values)?;
-            for head in values.chunks(self.config.head_dim) {
-                extras.extend(head.iter().map(|x| x + offset));
+            for head in values.chunks_exact(dim) {
+                extras.extend(Heads::in_pairs(dim, pairs).map(|i| head[i] + offset));
                 extras.resize(extras.len().next_multiple_of(4), 0.0);
             }
             Ok(())
         };
         if self.config.qkv_bias {
-            for part in [QueryBias, KeyBias, ValueBias] {
-                append(part, 0.0)?;
+            for (part, pairs) in [(QueryBias, pairs), (KeyBias, pairs), (ValueBias, 0)] {
+                append(part, pairs, 0.0)?;
             }
         }
         if self.config.head_norms {
             for part in [QueryNorm, KeyNorm] {
-                append(part, self.config.norm_offset)?;
+                append(part, 0, self.config.norm_offset)?;
             }
         }
         if extras.is_empty() {
-            extras.push(0.0);
+            extras.extend([0.0; 4]);
         }
         self.upload("biases and norms of heads", &extras)
     }
@@ -183,7 +204,14 @@ impl<'a> DecoderLoading<'a> {
         let rows = Rows {
             stream: self.activation("residual stream", sizes.hidden)?,
             normed: self.activation("normalised rows", sizes.hidden)?,
-            qkv: self.activation("queries, keys and values", sizes.qkv)?,
+            squares: match sizes.squares {
+                0 => None,
+                squares => Some(self.activation("squares of the stream", squares)?),
+            },
+            qkv: match sizes.qkv {
+                0 => None,
+                qkv => Some(self.activation("queries, keys and values", qkv)?),
+            },
             queries: self.activation("queries", sizes.query)?,
             scratch: self.storage(
                 "scratch of attention",
@@ -241,7 +269,12 @@ impl<'a> DecoderLoading<'a> {
         tables: &Buffer,
     ) -> Result<(), LoadError> {
         let config = self.config;
-        let [qkv, output, gate_up, down] = layer_matrices(self.checkpoint, config, layer)?;
+        let heads: Heads = layer_heads(config, self.options, layer);
+        let pairs = match self.fusion.heads {
+            true => heads.half as usize,
+            false => 0,
+        };
+        let [qkv, output, gate_up, down] = layer_matrices(self.checkpoint, config, layer, pairs)?;
         let qkv = self.pack("queries, keys and values", qkv)?;
         let output = self.pack("attention output", output)?;
         let gate_up = self.pack("gate and up", gate_up)?;
@@ -257,12 +290,27 @@ impl<'a> DecoderLoading<'a> {
             keys: &keys,
             values: &values,
         };
-        let heads: Heads = layer_heads(config, self.options, layer);
-
-        self.pre_norm(builder, of(LayerTensor::AttentionNorm), rows)?;
-        builder.matmul(&qkv, [&rows.normed, &rows.qkv], Store::Plain, Count::Rows)?;
-        let extras = self.extras(layer)?;
-        builder.heads(&heads, [angles, &extras], [&rows.qkv, &rows.queries], cache)?;
+        let extras = self.extras(layer, pairs)?;
+        // The first norm follows an embedding, which begins none; the last is of samples alone.
+        let begun = layer > 0;
+        let norm = of(LayerTensor::AttentionNorm);
+        match &rows.qkv {
+            Some(projected) => {
+                let output = Output::Rows(projected, Store::Plain);
+                self.into_branch(builder, norm, begun, &qkv, output, rows)?;
+                builder.heads(&heads, [angles, &extras], [projected, &rows.queries], cache)?;
+            }
+            None => {
+                let output = Output::Heads(HeadsOutput {
+                    heads: &heads,
+                    queries: &rows.queries,
+                    cache,
+                    angles,
+                    extras: &extras,
+                });
+                self.into_branch(builder, norm, begun, &qkv, output, rows)?;
+            }
+        }
         let buffers = [&rows.queries, &rows.scratch, &rows.attended];
         builder.attention(&heads, buffers, cache, self.options.context)?;
         let bias = if config.output_bias {
@@ -271,14 +319,37 @@ impl<'a> DecoderLoading<'a> {
         } else {
             None
         };
-        let post = of(LayerTensor::PostAttentionNorm);
-        self.branch(builder, (&output, bias), &rows.attended, post, rows)?;
+        let norm = of(LayerTensor::MlpNorm);
+        let around = (of(LayerTensor::PostAttentionNorm), Some(norm));
+        self.branch(builder, (&output, bias), &rows.attended, around, rows)?;
 
-        self.pre_norm(builder, of(LayerTensor::MlpNorm), rows)?;
-        let gated = Store::Gated(config.activation);
-        builder.matmul(&gate_up, [&rows.normed, &rows.active], gated, Count::Rows)?;
-        let post = of(LayerTensor::PostMlpNorm);
-        self.branch(builder, (&down, None), &rows.active, post, rows)
+        let gated = Output::Rows(&rows.active, Store::Gated(config.activation));
+        self.into_branch(builder, norm, true, &gate_up, gated, rows)?;
+        let next = (layer + 1 < config.layers.len())
+            .then_some(DecoderTensor::Layer(layer + 1, LayerTensor::AttentionNorm));
+        let around = (of(LayerTensor::PostMlpNorm), next);
+        self.branch(builder, (&down, None), &rows.active, around, rows)
+    }
+
+    /// The beginning of a branch: the norm of the stream, which the end of the branch before may have begun, and a product.
+    fn into_branch(
+        &self,
+        builder: &mut Builder<'_>,
+        norm: DecoderTensor,
+        begun: bool,
+        matrix: &Matrix,
+        output: Output<'_>,
+        rows: &Rows,
+    ) -> Result<(), LoadError> {
+        let of_norm = (self.config.hidden, self.config.norm_epsilon);
+        let input = match rows.before_norm().filter(|_| begun) {
+            Some(before) => Input::BeforeNorm(before, of_norm),
+            None => {
+                self.pre_norm(builder, norm, rows)?;
+                Input::Rows(&rows.normed)
+            }
+        };
+        builder.matmul_into(matrix, input, output)
     }
 
     /// Norm of the stream, before a branch.
@@ -299,13 +370,14 @@ impl<'a> DecoderLoading<'a> {
         )
     }
 
-    /// The end of a branch: `input` times `matrix`, with a bias and a norm where the family has them, added to the stream.
+    /// The end of a branch: `input` times `matrix`, with a bias and a norm where the family has them, added to the stream. The norms
+    /// are that of the branch, and that of the stream which is next.
     fn branch(
         &self,
         builder: &mut Builder<'_>,
         (matrix, bias): (&Matrix, Option<Buffer>),
         input: &Buffer,
-        post_norm: DecoderTensor,
+        (post_norm, next_norm): (DecoderTensor, Option<DecoderTensor>),
         rows: &Rows,
     ) -> Result<(), LoadError> {
         let config = self.config;
@@ -314,7 +386,14 @@ impl<'a> DecoderLoading<'a> {
             .as_ref()
             .filter(|_| bias.is_some() || config.post_norms)
         else {
-            return builder.matmul(matrix, [input, &rows.stream], Store::Residual, Count::Rows);
+            let buffers = [input, &rows.stream];
+            let next = rows.before_norm().zip(next_norm);
+            return match next {
+                Some((before, norm)) => {
+                    builder.matmul_stream(matrix, buffers, &self.norm(norm)?, before)
+                }
+                None => builder.matmul(matrix, buffers, Store::Residual, Count::Rows),
+            };
         };
         builder.matmul(matrix, [input, branch], Store::Plain, Count::Rows)?;
         let mut result = branch;

@@ -3,6 +3,7 @@
 use tidegate_contract::StepSequence;
 use tidegate_weights::Checkpoint;
 
+use super::fusion::Fusion;
 use super::loading::DecoderLoading;
 use super::passes::Piece;
 use super::scratch::AttentionScratch;
@@ -48,13 +49,15 @@ pub(crate) fn on_paper(
 ) -> Result<PaperDecoder, LoadError> {
     let config = decoder_config(checkpoint)?;
     options.check(config)?;
-    let sizes = DecoderSizes::new(config, options, kernels);
+    let fusion = Fusion::of(config, kernels, traits);
+    let sizes = DecoderSizes::new(config, options, kernels, fusion);
     let mut memory = sizes.report(weight_bytes(checkpoint, config, options)?);
     let loading = DecoderLoading {
         site: Site::Paper(traits),
         checkpoint,
         config,
         sizes: &sizes,
+        fusion,
         options,
         kernels,
         total: memory.total(),
@@ -69,6 +72,6 @@ pub(crate) fn on_paper(
         pass: [sizes.rows, sizes.samples],
         scratch: sizes.scratch,
         together: rows_together(kernels.base, config.heads as u32, config.kv_heads as u32),
-        products: products_by_name(kernels, &tested(checkpoint, config, options)?),
+        products: products_by_name(kernels, &tested(checkpoint, config, options, fusion)?),
     })
 }

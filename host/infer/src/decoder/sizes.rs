@@ -3,13 +3,14 @@
 use tidegate_contract::BLOCK;
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
+use super::fusion::Fusion;
 use super::scratch::AttentionScratch;
 use super::{DecoderOptions, StepWords};
 use crate::kernels::{
     Base, Heads, KernelSet, KernelVariant, NormStore, Reads, Store, Tested, asked_for, unit_of,
 };
 use crate::load_error::LoadError;
-use crate::matrix::{Packing, most_quantized, padded};
+use crate::matrix::{Packing, most_quantized, padded, squares_of};
 use crate::sampling::Sampler;
 
 /// Bytes a decoder takes on the device, by part.
@@ -41,16 +42,21 @@ impl MemoryReport {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
-        let plans = Base::ALL.map(|base| {
+        let plan = |base, fused: bool| {
             let kernels = KernelSet {
                 base,
                 matmul: KernelVariant::Portable,
                 reproducible: options.reproducible,
             };
-            DecoderSizes::new(config, options, kernels).report(weights)
-        });
+            let fusion = match fused {
+                true => Fusion::most(config, kernels),
+                false => Fusion::NONE,
+            };
+            DecoderSizes::new(config, options, kernels, fusion).report(weights)
+        };
+        let plans = Base::ALL.into_iter();
         let mut report = plans
-            .into_iter()
+            .flat_map(|base| [false, true].map(|fused| plan(base, fused)))
             .max_by_key(MemoryReport::total)
             .unwrap_or_default();
         if asked_for(options.kernels)? == Some(KernelVariant::Dot) {
@@ -99,7 +105,7 @@ pub(super) struct DecoderSizes {
     pub(super) intermediate: usize,
     /// Logits of a row.
     pub(super) vocabulary: usize,
-    /// Query, key and value heads of a row.
+    /// Query, key and value heads of a row before they are turned, unless their product does that.
     pub(super) qkv: usize,
     /// Query heads of a row.
     pub(super) query: usize,
@@ -107,6 +113,8 @@ pub(super) struct DecoderSizes {
     pub(super) scratch: AttentionScratch,
     /// Whether the output of a branch is not added to the stream at once.
     pub(super) branches: bool,
+    /// Squares of a row where they do norms.
+    pub(super) squares: usize,
     /// Rows that run at a time.
     pub(super) rows: usize,
     /// Samples that run at a time.
@@ -125,6 +133,7 @@ impl DecoderSizes {
         config: &ModelConfig,
         options: &DecoderOptions,
         kernels: KernelSet,
+        fusion: Fusion,
     ) -> DecoderSizes {
         let head = padded(config.head_dim);
         let layers = 0..config.layers.len();
@@ -136,10 +145,19 @@ impl DecoderSizes {
             hidden: padded(config.hidden),
             intermediate: padded(config.intermediate),
             vocabulary: padded(config.vocabulary),
-            qkv: (config.heads + 2 * config.kv_heads) * head,
+            qkv: if fusion.heads {
+                0
+            } else {
+                (config.heads + 2 * config.kv_heads) * head
+            },
             query: config.heads * head,
             scratch,
             branches: config.post_norms || config.output_bias,
+            squares: if fusion.norms {
+                squares_of(padded(config.hidden))
+            } else {
+                0
+            },
             rows,
             samples,
             tables: rows * options.context.div_ceil(BLOCK),
@@ -153,7 +171,8 @@ impl DecoderSizes {
     /// Bytes by part.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let branch = if self.branches { self.hidden } else { 0 };
-        let row = 2 * self.hidden + branch + self.qkv + 2 * self.query + self.intermediate;
+        let row =
+            2 * self.hidden + self.squares + branch + self.qkv + 2 * self.query + self.intermediate;
         let elements = self.rows * row
             + StepWords::most(self.rows)
             + self.scratch.elements
@@ -190,11 +209,13 @@ pub(super) fn layer_heads(config: &ModelConfig, options: &DecoderOptions, layer:
     }
 }
 
-/// The matrices of a layer, to be packed: queries, keys and values; attention output; gate and up; down.
+/// The matrices of a layer, to be packed: queries, keys and values; attention output; gate and up; down. `pairs` of a head are turned by
+/// their product.
 pub(super) fn layer_matrices<'a>(
     checkpoint: &'a Checkpoint,
     config: &ModelConfig,
     layer: usize,
+    pairs: usize,
 ) -> Result<[Packing<'a>; 4], LoadError> {
     let part = |part| -> Result<Tensor<'a>, LoadError> {
         Ok(checkpoint.tensor(DecoderTensor::Layer(layer, part))?)
@@ -205,7 +226,7 @@ pub(super) fn layer_matrices<'a>(
         part(LayerTensor::Value)?,
     ];
     Ok([
-        Packing::heads(qkv, config.head_dim),
+        Packing::turned_heads(qkv, config.head_dim, &[pairs, pairs, 0]),
         Packing::by_heads(part(LayerTensor::Output)?, config.head_dim),
         Packing::alternating(part(LayerTensor::Gate)?, part(LayerTensor::Up)?),
         Packing::plain(part(LayerTensor::Down)?),
@@ -217,12 +238,12 @@ pub(super) fn tested(
     checkpoint: &Checkpoint,
     config: &ModelConfig,
     options: &DecoderOptions,
+    fusion: Fusion,
 ) -> Result<Vec<Tested>, LoadError> {
     let unit = unit_of((config.heads / config.kv_heads.max(1)) as u32);
     let reads = Reads::of(config.head_dim.div_ceil(4) as u32, options.kv);
     let mut tested = vec![
         Tested::Norm(NormStore::Plain),
-        Tested::Heads(options.kv),
         Tested::Attention(unit, reads, options.kv),
         Tested::Sampling,
     ];
@@ -231,6 +252,9 @@ pub(super) fn tested(
             tested.push(more);
         }
     };
+    if !fusion.heads {
+        add(Tested::Heads(options.kv));
+    }
     let embedding = Packing::plain(checkpoint.tensor(DecoderTensor::Embedding)?);
     embedding.kinds().map(Tested::Embedding).for_each(&mut add);
     let head = if config.tied {
@@ -238,11 +262,14 @@ pub(super) fn tested(
     } else {
         Packing::plain(checkpoint.tensor(DecoderTensor::Head)?)
     };
-    let mut products = |matrix: &Packing<'_>, store| {
-        let products = matrix.kinds().map(|stored| Tested::Products(stored, store));
+    let mut products = |matrix: &Packing<'_>, store, normed| {
+        let products = matrix.kinds().map(|stored| match normed {
+            false => Tested::Products(stored, store),
+            true => Tested::NormedProducts(stored, store),
+        });
         products.for_each(&mut add);
     };
-    products(&head, Store::Plain);
+    products(&head, Store::Plain, false);
     // As the ends of branches are in `DecoderLoading::branch`.
     let branch = |alone| if alone { Store::Plain } else { Store::Residual };
     let stores = [
@@ -252,10 +279,24 @@ pub(super) fn tested(
         branch(config.post_norms),
     ];
     for layer in 0..config.layers.len() {
-        let matrices = layer_matrices(checkpoint, config, layer)?;
-        for (matrix, store) in matrices.iter().zip(stores) {
-            products(matrix, store);
-        }
+        let matrices = layer_matrices(checkpoint, config, layer, 0)?;
+        let [qkv, output, gate_up, down] = &matrices;
+        let [plain, attended, gated, fed] = stores;
+        // As in `DecoderLoading::layer`.
+        let (first, last) = (layer == 0, layer + 1 == config.layers.len());
+        let stream = |store, next| match fusion.norms && next {
+            true => Store::Stream,
+            false => store,
+        };
+        let heads = if fusion.heads {
+            Store::Heads(options.kv)
+        } else {
+            plain
+        };
+        products(qkv, heads, fusion.norms && !first);
+        products(output, stream(attended, true), false);
+        products(gate_up, gated, fusion.norms);
+        products(down, stream(fed, !last), false);
     }
     if config.output_bias && config.post_norms {
         add(Tested::Bias(NormStore::Plain));
@@ -284,7 +325,7 @@ pub(super) fn weight_bytes(
     }
     let mut vectors = hidden;
     for layer in 0..config.layers.len() {
-        let matrices = layer_matrices(checkpoint, config, layer)?;
+        let matrices = layer_matrices(checkpoint, config, layer, 0)?;
         total += matrices.iter().map(Packing::bytes).sum::<u64>();
         vectors += if config.post_norms { 4 } else { 2 } * hidden;
         vectors += if config.output_bias { hidden } else { 0 };

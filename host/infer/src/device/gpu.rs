@@ -28,6 +28,9 @@ const STAGED: u64 = 64 << 20;
 /// Uploads are cut to pieces of this length, bytes.
 pub(crate) const PIECE: usize = 4 << 20;
 
+/// Storage buffers that kernels bind at most.
+const MOST_STORAGE_BUFFERS: u32 = 16;
+
 /// How a device is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
@@ -38,6 +41,8 @@ pub struct DeviceOptions {
     /// For tests: lanes of a subgroup, least and most, instead of what the adapter says.
     #[doc(hidden)]
     pub subgroup_lanes: Option<[u32; 2]>,
+    /// Lowers how many storage buffers a kernel may bind; never below the 8 that every device has.
+    pub storage_buffers: u32,
 }
 
 impl Default for DeviceOptions {
@@ -47,6 +52,7 @@ impl Default for DeviceOptions {
             features: Features::ALL,
             largest_binding: u64::MAX,
             subgroup_lanes: None,
+            storage_buffers: MOST_STORAGE_BUFFERS,
         }
     }
 }
@@ -67,6 +73,7 @@ pub struct Open {
     info: AdapterInfo,
     features: Features,
     subgroup_lanes: [u32; 2],
+    storage_buffers: u32,
     faults: Faults,
     staged: AtomicU64,
     /// Bytes of all buffers made so far.
@@ -127,10 +134,19 @@ impl Gpu {
 
     fn request(adapter: &Adapter, options: DeviceOptions) -> Result<Gpu, String> {
         let available = adapter.inner().limits();
+        let defaults = wgpu::Limits::default();
+        let storage_buffers = available
+            .max_storage_buffers_per_shader_stage
+            .min(options.storage_buffers)
+            .clamp(
+                defaults.max_storage_buffers_per_shader_stage,
+                MOST_STORAGE_BUFFERS,
+            );
         let limits = wgpu::Limits {
+            max_storage_buffers_per_shader_stage: storage_buffers,
             max_storage_buffer_binding_size: available.max_storage_buffer_binding_size,
             max_buffer_size: available.max_buffer_size,
-            ..wgpu::Limits::default()
+            ..defaults
         };
         let masked = Features::ALL.without(options.features);
         let features = Features::of(adapter.inner()).without(masked);
@@ -168,6 +184,7 @@ impl Gpu {
             subgroup_lanes: options
                 .subgroup_lanes
                 .unwrap_or(adapter.info().subgroup_lanes),
+            storage_buffers,
             faults,
             staged: AtomicU64::new(0),
             made: AtomicU64::new(0),
@@ -292,6 +309,11 @@ impl Open {
     #[must_use]
     pub fn features(&self) -> Features {
         self.features
+    }
+
+    /// Storage buffers that a kernel can bind.
+    pub(crate) fn storage_buffers(&self) -> u32 {
+        self.storage_buffers
     }
 
     /// Lanes of a subgroup, least and most.

@@ -242,6 +242,7 @@ impl AttentionKernel {
         let files = |kv: KvPrecision, reduction, kernel| {
             [
                 shader!("step.wgsl"),
+                shader!("attention/tables.wgsl"),
                 shader!("attention/paged.wgsl"),
                 kv.file(),
                 reduction,
@@ -262,6 +263,7 @@ impl AttentionKernel {
                     ],
                     &[
                         shader!("step.wgsl"),
+                        shader!("attention/tables.wgsl"),
                         shader!("attention/paged.wgsl"),
                         kv.file(),
                         shader!("attention/attention.wgsl"),

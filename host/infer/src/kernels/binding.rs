@@ -1,5 +1,7 @@
 //! What a kernel binds. Everything is in group 0; where a kernel reads the step, that is binding 0.
 
+use std::borrow::Cow;
+
 /// How a kernel uses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Access {
@@ -14,7 +16,10 @@ pub(crate) enum Access {
 /// The bindings of a kernel: their numbers in the WGSL, and what is done with each.
 pub(crate) type Bindings = &'static [(u32, Access)];
 
-pub(super) fn layout(device: &wgpu::Device, bindings: Bindings) -> wgpu::BindGroupLayout {
+/// The same of any kernel: those of a product depend on more than can be written out.
+pub(crate) type AnyBindings = Cow<'static, [(u32, Access)]>;
+
+pub(super) fn layout(device: &wgpu::Device, bindings: &[(u32, Access)]) -> wgpu::BindGroupLayout {
     let entries: Vec<_> = bindings
         .iter()
         .map(|&(binding, access)| wgpu::BindGroupLayoutEntry {
@@ -42,7 +47,7 @@ pub(super) fn layout(device: &wgpu::Device, bindings: Bindings) -> wgpu::BindGro
 pub(crate) fn bind(
     device: &wgpu::Device,
     layout: &wgpu::BindGroupLayout,
-    bindings: Bindings,
+    bindings: &[(u32, Access)],
     buffers: &[&wgpu::Buffer],
 ) -> wgpu::BindGroup {
     let entries: Vec<_> = bindings

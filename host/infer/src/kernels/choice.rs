@@ -14,12 +14,12 @@ const VARIABLE: &str = "TIDEGATE_KERNELS";
 
 /// The kernels for a device: those asked for, those that the environment names, or else the fastest of those that compute in
 /// f32 and passed their self-test here, in all that a model runs. What rounds the inputs of products (f16, cooperative, dot)
-/// must be asked for.
+/// must be asked for. `tested` is what of a set the model runs.
 pub(crate) fn choose_kernels(
     gpu: &Gpu,
     asked: Option<KernelVariant>,
     reproducible: bool,
-    tested: &[Tested],
+    tested: &dyn Fn(KernelSet) -> Result<Vec<Tested>, LoadError>,
 ) -> Result<KernelSet, LoadError> {
     let asked = asked_for(asked)?;
     let (has, lanes) = (gpu.features().subgroup, gpu.subgroup_lanes());
@@ -51,7 +51,8 @@ pub(crate) fn choose_kernels(
     let mut left = candidates.iter().copied();
     let mut variant = left.next().unwrap_or(KernelVariant::Portable);
     loop {
-        let Some(wrong) = verdict(gpu, set(variant), tested)? else {
+        let tested = tested(set(variant))?;
+        let Some(wrong) = verdict(gpu, set(variant), &tested)? else {
             return Ok(set(variant));
         };
         let error = wrong.on(gpu, variant);
@@ -197,7 +198,11 @@ pub(crate) fn products_by_name(set: KernelSet, tested: &[Tested]) -> String {
     let mut kinds: Vec<StorageFormat> = Vec::new();
     for tested in tested {
         match tested {
-            Tested::Products(stored, _) if !kinds.contains(stored) => kinds.push(*stored),
+            Tested::Products(stored, _) | Tested::NormedProducts(stored, _)
+                if !kinds.contains(stored) =>
+            {
+                kinds.push(*stored);
+            }
             _ => {}
         }
     }

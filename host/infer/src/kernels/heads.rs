@@ -90,6 +90,7 @@ impl HeadsKernel {
         };
         let files = [
             shader!("step.wgsl"),
+            shader!("attention/tables.wgsl"),
             shader!("attention/paged.wgsl"),
             self.kv.file(),
             reduction(self.base),
@@ -129,6 +130,12 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
+    /// The element of a head at each of its places, in what a product turns: those that turn together lie beside each other.
+    pub(crate) fn in_pairs(dim: usize, half: usize) -> impl Iterator<Item = usize> {
+        let pairs = (0..half).flat_map(move |i| [i, i + half]);
+        pairs.chain(2 * half..dim)
+    }
+
     /// Width of a head, padded, / 4.
     pub(crate) fn stride4(&self) -> u32 {
         self.dim.div_ceil(4)

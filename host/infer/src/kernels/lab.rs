@@ -92,11 +92,11 @@ impl HeadShape {
         }
     }
 
-    fn stride(&self) -> usize {
+    pub(crate) fn stride(&self) -> usize {
         self.dim.next_multiple_of(4)
     }
 
-    fn heads(&self) -> Heads {
+    pub(crate) fn heads(&self) -> Heads {
         Heads {
             heads: self.heads as u32,
             kv_heads: self.kv_heads as u32,
@@ -112,7 +112,7 @@ impl HeadShape {
     }
 
     /// Elements of all keys or values.
-    fn cache(&self) -> usize {
+    pub(crate) fn cache(&self) -> usize {
         self.blocks * BLOCK * self.kv_heads * self.stride()
     }
 }

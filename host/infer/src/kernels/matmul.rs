@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::binding::{Access, Bindings};
 use super::columns;
+use super::heads::KvPrecision;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
@@ -14,6 +15,15 @@ use tidegate_weights::Activation;
 /// Sums of four columns that go through workgroup memory at once, of which every device has 16 KiB.
 const MOST_PARTIAL: u32 = 1024;
 
+/// The binding of the first plane of weights beside the values; the others follow.
+const FIRST_PLANE: u32 = 5;
+
+/// Storage buffers that a product binds at most where it begins a norm: of q6_K.
+pub(crate) const STREAM_BUFFERS: u32 = 10;
+
+/// Storage buffers that a product binds at most whose sums are heads: of q6_K, after a norm.
+pub(crate) const HEADS_BUFFERS: u32 = 13;
+
 /// What a matmul does with its sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Store {
@@ -21,6 +31,11 @@ pub enum Store {
     Plain,
     /// They are added to the output.
     Residual,
+    /// They are added to the output, and what the norm of its rows needs that comes next goes beside it: the rows times the norm's
+    /// weights, and the squares of each four elements, for a product that is [`MatmulKernel::normed`].
+    Stream,
+    /// They are heads of queries, keys and values, turned and put where attention finds them, in this precision.
+    Heads(KvPrecision),
     /// They are gate and up in turn; the output is activation(gate) * up.
     Gated(Activation),
     /// A bias is added to them; the output is their activation.
@@ -29,9 +44,12 @@ pub enum Store {
 
 impl Store {
     /// Every one in use.
-    pub const ALL: [Store; 9] = [
+    pub const ALL: [Store; 12] = [
         Store::Plain,
         Store::Residual,
+        Store::Stream,
+        Store::Heads(KvPrecision::F32),
+        Store::Heads(KvPrecision::F16),
         Store::Gated(Activation::Silu),
         Store::Gated(Activation::GeluTanh),
         Store::Gated(Activation::Gelu),
@@ -56,20 +74,28 @@ impl Store {
             bytes,
         };
         match self {
-            Store::Residual => Touch::update(buffer, area),
+            Store::Residual | Store::Stream => Touch::update(buffer, area),
             _ => Touch::write(buffer, area),
         }
     }
 
-    fn files(self) -> [&'static str; 2] {
+    fn files(self) -> Vec<&'static str> {
         match self {
-            Store::Plain => ["", shader!("matmul/store.wgsl")],
-            Store::Residual => ["", shader!("matmul/store_residual.wgsl")],
-            Store::Gated(activation) => [
+            Store::Plain => vec![shader!("matmul/store.wgsl")],
+            Store::Residual => vec![shader!("matmul/store_residual.wgsl")],
+            Store::Stream => vec![shader!("matmul/store_stream.wgsl")],
+            Store::Heads(kv) => vec![
+                kv.file(),
+                shader!("matmul/store_heads.wgsl"),
+                shader!("attention/paged.wgsl"),
+            ],
+            Store::Gated(activation) => vec![
                 activate(Some(activation)),
                 shader!("matmul/store_gated.wgsl"),
             ],
-            Store::Bias(activation) => [activate(activation), shader!("matmul/store_bias.wgsl")],
+            Store::Bias(activation) => {
+                vec![activate(activation), shader!("matmul/store_bias.wgsl")]
+            }
         }
     }
 }
@@ -207,11 +233,25 @@ pub struct MatmulKernel {
     pub stored: StorageFormat,
     /// Epilogue.
     pub store: Store,
+    /// Whether sums are scaled as the norm of their row says, whose weights are in the input.
+    pub normed: bool,
 }
 
 impl MatmulKernel {
     pub(crate) fn name(self) -> &'static str {
         "matmul"
+    }
+
+    /// Whether some model runs it: products by columns do norms, of the stream and for what a layer begins with.
+    fn is_used(self) -> bool {
+        let columns = matches!(self.tiling, Tiling::Columns { .. });
+        match (self.store, self.normed) {
+            (Store::Stream, normed) => columns && !normed,
+            (Store::Heads(_), _) => columns,
+            (Store::Plain | Store::Gated(_), true) => columns,
+            (Store::Residual | Store::Bias(_), true) => false,
+            (_, false) => true,
+        }
     }
 
     pub(crate) fn needs(self) -> Features {
@@ -234,43 +274,34 @@ impl MatmulKernel {
         }
     }
 
-    pub(crate) fn bindings(self) -> Bindings {
+    pub(crate) fn bindings(self) -> Vec<(u32, Access)> {
         use Access::{Read, Uniform, Write};
-        macro_rules! bindings {
-            ($($more:literal),*) => {
-                &[(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform), $(($more, Read)),*]
-            };
-        }
-        let bias = matches!(self.store, Store::Bias(_));
+        let mut bindings = vec![(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform)];
+        bindings.extend(more_planes(self.stored));
         if matches!(self.tiling, Tiling::Dot { .. }) {
-            return if bias {
-                bindings!(5, 9, 8)
-            } else {
-                bindings!(5, 9)
-            };
+            bindings.push((9, Read));
         }
-        // Values, then the other planes of the format, then a bias.
-        match (self.stored.planes().len(), bias) {
-            (..=1, false) => bindings!(),
-            (..=1, true) => bindings!(8),
-            (2, false) => bindings!(5),
-            (2, true) => bindings!(5, 8),
-            (3, false) => bindings!(5, 6),
-            (3, true) => bindings!(5, 6, 8),
-            (_, false) => bindings!(5, 6, 7),
-            (_, true) => bindings!(5, 6, 7, 8),
+        if matches!(self.store, Store::Bias(_)) {
+            bindings.push((8, Read));
         }
+        if self.normed {
+            bindings.push((10, Read));
+        }
+        if self.store == Store::Stream {
+            bindings.extend([(11, Read), (12, Write), (13, Write)]);
+        }
+        if let Store::Heads(_) = self.store {
+            let written = [(17, Write), (18, Write)];
+            bindings.extend([(14, Uniform), (15, Read), (16, Read)]);
+            bindings.extend(written.into_iter().chain([(19, Read)]));
+        }
+        bindings
     }
 
     pub(crate) fn source(self) -> String {
-        let [activation, store] = self.store.files();
         let Description { texts, dot, .. } = self.stored.description();
-        let mut files = vec![
-            shader!("step.wgsl"),
-            shader!("matmul/matmul.wgsl"),
-            activation,
-            store,
-        ];
+        let mut files = vec![shader!("step.wgsl"), shader!("matmul/matmul.wgsl")];
+        files.extend(self.store.files());
         if !matches!(self.tiling, Tiling::Dot { .. }) {
             files.push(shader!("matmul/input_f32.wgsl"));
         }
@@ -303,6 +334,11 @@ impl MatmulKernel {
                 slots,
             } => {
                 files.push(texts.before);
+                files.push(if self.normed {
+                    shader!("matmul/columns_normed.wgsl")
+                } else {
+                    shader!("matmul/columns_plain.wgsl")
+                });
                 written = columns::source(self.stored, rows);
                 files.push(&written);
                 // Sums that workgroup memory has room for.
@@ -353,17 +389,17 @@ impl MatmulKernel {
                 let subgroups = Subgroups { broadcast, lanes };
                 for stored in StorageFormat::ALL {
                     for (_, tiling) in Tiling::of(set, stored, subgroups) {
-                        let kernel = |store| MatmulKernel {
+                        let kernel = |store, normed| MatmulKernel {
                             tiling,
                             stored,
                             store,
+                            normed,
                         };
-                        kernels.extend(
-                            Store::ALL
-                                .map(kernel)
-                                .into_iter()
-                                .filter(|k| seen.insert(*k)),
-                        );
+                        for store in Store::ALL {
+                            let each = [false, true].map(|normed| kernel(store, normed));
+                            let used = each.into_iter().filter(|kernel| kernel.is_used());
+                            kernels.extend(used.filter(|kernel| seen.insert(*kernel)));
+                        }
                     }
                 }
             }
@@ -427,19 +463,11 @@ impl EmbedKernel {
         Features::NONE
     }
 
-    pub(crate) fn bindings(self) -> Bindings {
+    pub(crate) fn bindings(self) -> Vec<(u32, Access)> {
         use Access::{Read, Uniform, Write};
-        macro_rules! bindings {
-            ($($more:literal),*) => {
-                &[(0, Read), (1, Read), (3, Write), (4, Uniform), $(($more, Read)),*]
-            };
-        }
-        match self.stored.planes().len() {
-            ..=1 => bindings!(),
-            2 => bindings!(5),
-            3 => bindings!(5, 6),
-            _ => bindings!(5, 6, 7),
-        }
+        let mut bindings = vec![(0, Read), (1, Read), (3, Write), (4, Uniform)];
+        bindings.extend(more_planes(self.stored));
+        bindings
     }
 
     pub(crate) fn source(self) -> String {
@@ -454,6 +482,14 @@ impl EmbedKernel {
         let kernel = |stored| layouts.map(|layout| EmbedKernel { stored, layout });
         StorageFormat::ALL.into_iter().flat_map(kernel).collect()
     }
+}
+
+/// The bindings of the planes of weights beside the values.
+fn more_planes(stored: StorageFormat) -> impl Iterator<Item = (u32, Access)> {
+    let more = stored.planes().iter().skip(1);
+    (FIRST_PLANE..)
+        .zip(more)
+        .map(|(binding, _)| (binding, Access::Read))
 }
 
 /// Weights, four elements at a time.

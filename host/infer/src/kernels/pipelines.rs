@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Kernel;
-use super::binding::{self, Bindings};
+use super::binding::{self, Access, AnyBindings};
 use crate::device::{Gpu, Sabotage, ready};
 use crate::load_error::LoadError;
 
@@ -18,7 +18,7 @@ pub(crate) struct Pipeline {
 /// The compiled kernels of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Pipelines {
-    layouts: HashMap<Bindings, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>,
+    layouts: HashMap<AnyBindings, (wgpu::BindGroupLayout, wgpu::PipelineLayout)>,
     compiled: HashMap<(Kernel, bool), Pipeline>,
 }
 
@@ -58,7 +58,7 @@ impl Pipelines {
         let (layout, pipeline_layout) = self
             .layouts
             .entry(bindings)
-            .or_insert_with(|| layouts(gpu, bindings));
+            .or_insert_with_key(|bindings| layouts(gpu, bindings));
         let label = format!("{kernel:?}");
         let description = wgpu::ShaderModuleDescriptor {
             label: Some(&label),
@@ -105,7 +105,7 @@ impl Pipelines {
     }
 }
 
-fn layouts(gpu: &Gpu, bindings: Bindings) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
+fn layouts(gpu: &Gpu, bindings: &[(u32, Access)]) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
     let layout = binding::layout(&gpu.device, bindings);
     let pipeline = gpu
         .device

@@ -1,12 +1,15 @@
 //! Dispatches of products and of embeddings.
 
+use std::ops::Range;
+
 use tidegate_weights::Activation;
 
 use super::format::GROUP;
 use super::parts::parts;
-use super::{Matrix, Shard};
+use super::{Matrix, Shard, padded};
 use crate::buffer::Buffer;
 use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
+use crate::kernels::{Heads, KvBuffers};
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, SizedKernel, Work};
 use crate::site::Traits;
@@ -89,7 +92,65 @@ impl Builder<'_> {
         store: Store,
         of: Count,
     ) -> Result<(), LoadError> {
-        self.product(matrix, input_output, store, None, of)
+        self.product(matrix, input_output, store, Beside::default(), of)
+    }
+
+    /// `input` times `matrix` for all rows of a step, into `output`.
+    pub(crate) fn matmul_into(
+        &mut self,
+        matrix: &Matrix,
+        input: Input<'_>,
+        output: Output<'_>,
+    ) -> Result<(), LoadError> {
+        let (input, squares) = match input {
+            Input::Rows(rows) => (rows, None),
+            Input::BeforeNorm(rows, of_norm) => (rows.weighted, Some((rows.squares, of_norm))),
+        };
+        let (output, store, heads) = match output {
+            Output::Rows(rows, store) => (rows, store, None),
+            Output::Heads(heads) => (heads.queries, Store::Heads(heads.heads.kv), Some(heads)),
+        };
+        let parameters = heads.map(|of| {
+            let Heads {
+                heads,
+                kv_heads,
+                half,
+                bias,
+                ..
+            } = *of.heads;
+            let words = [
+                heads,
+                kv_heads,
+                of.heads.stride4(),
+                half,
+                u32::from(bias),
+                0,
+                0,
+                0,
+            ];
+            self.uniform("heads", &words)
+        });
+        let beside = Beside {
+            squares,
+            heads: parameters.as_ref().zip(heads),
+            ..Beside::default()
+        };
+        self.product(matrix, [input, output], store, beside, Count::Rows)
+    }
+
+    /// `input` times `matrix` added to the rows of `stream`, whose next norm has these weights; what is left of that norm goes to `next`.
+    pub(crate) fn matmul_stream(
+        &mut self,
+        matrix: &Matrix,
+        [input, stream]: [&Buffer; 2],
+        weights: &Buffer,
+        next: BeforeNorm<'_>,
+    ) -> Result<(), LoadError> {
+        let beside = Beside {
+            next: Some((weights, next)),
+            ..Beside::default()
+        };
+        self.product(matrix, [input, stream], Store::Stream, beside, Count::Rows)
     }
 
     /// As [`Builder::matmul`], with `bias` `[matrix.columns]` added to each row, and then an activation.
@@ -101,13 +162,11 @@ impl Builder<'_> {
         activation: Option<Activation>,
         of: Count,
     ) -> Result<(), LoadError> {
-        self.product(
-            matrix,
-            input_output,
-            Store::Bias(activation),
-            Some(bias),
-            of,
-        )
+        let beside = Beside {
+            bias: Some(bias),
+            ..Beside::default()
+        };
+        self.product(matrix, input_output, Store::Bias(activation), beside, of)
     }
 
     fn product(
@@ -115,7 +174,7 @@ impl Builder<'_> {
         matrix: &Matrix,
         [input, output]: [&Buffer; 2],
         store: Store,
-        bias: Option<&Buffer>,
+        beside: Beside<'_>,
         of: Count,
     ) -> Result<(), LoadError> {
         let subgroups = subgroups(self.site.traits());
@@ -128,7 +187,10 @@ impl Builder<'_> {
             let samples = u32::from(of == Count::Samples);
             let groups = matrix.groups as u32;
             let parts = parts(shard.stored, groups);
-            let parameters = [columns4, width4, stride, first, samples, groups, parts, 0];
+            let (norm_width, epsilon) = beside.squares.map_or((0, 0.0), |(_, of_norm)| of_norm);
+            let norm = [norm_width as f32, epsilon as f32].map(f32::to_bits);
+            let mut parameters = vec![columns4, width4, stride, first, samples, groups, parts, 0];
+            parameters.extend(norm.into_iter().chain([0, 0]));
             let parameters = self.uniform("matmul", &parameters);
             let tilings = Tiling::of(self.kernels, shard.stored, subgroups);
             let dot = tilings
@@ -146,6 +208,7 @@ impl Builder<'_> {
                         tiling,
                         stored: shard.stored,
                         store,
+                        normed: beside.squares.is_some(),
                     }),
                     grid: match tiling {
                         // Those that read the same weights run side by side.
@@ -165,7 +228,7 @@ impl Builder<'_> {
             let mut buffers = vec![self.step, &shard.values, input, output, &parameters];
             buffers.extend(shard.more());
             buffers.extend(rounded.map(|rounded| &rounded.scales));
-            buffers.extend(bias);
+            buffers.extend(beside.buffers());
             let work = Work::Rows((shard.columns * matrix.width) as u64);
             let row = (matrix.width * 4) as u64;
             let mut touches = vec![
@@ -174,12 +237,15 @@ impl Builder<'_> {
                     Some(_) => Touch::read(2, Area::Rows(u64::from(groups) * 32)),
                     None => Touch::read(2, Area::Rows(row)),
                 },
-                store.touch(3, [matrix.columns, shard.first, shard.columns]),
             ];
-            let mut next = 5;
+            touches.extend(match beside.heads {
+                None => Some(store.touch(3, [matrix.columns, shard.first, shard.columns])),
+                Some((_, heads)) => heads.touch_queries(3, shard),
+            });
+            let mut next = 5..;
             let mut add = |area| {
-                touches.push(Touch::read(next, area));
-                next += 1;
+                let reads = next.next().map(|buffer| Touch::read(buffer, area));
+                touches.extend(reads);
             };
             shard
                 .more()
@@ -187,9 +253,7 @@ impl Builder<'_> {
             if rounded.is_some() {
                 add(Area::Rows(u64::from(groups) * 4));
             }
-            if bias.is_some() {
-                add(Area::Columns((shard.columns * 4) as u64));
-            }
+            touches.extend(beside.touches(next, (matrix, shard)));
             self.dispatch(of, &choices, &buffers, work, &touches)?;
         }
         Ok(())
@@ -240,6 +304,168 @@ impl Builder<'_> {
         let choice = SizedKernel::always(kernel, grid);
         self.dispatch(of, &[choice], &buffers, work, &touches)?;
         Ok(quantized)
+    }
+}
+
+/// What a product multiplies.
+#[derive(Clone, Copy)]
+pub(crate) enum Input<'a> {
+    /// `[rows, width]`.
+    Rows(&'a Buffer),
+    /// Rows whose norm it does; the true width of the rows, and the norm's epsilon.
+    BeforeNorm(BeforeNorm<'a>, (usize, f64)),
+}
+
+/// What becomes of its sums.
+#[derive(Clone, Copy)]
+pub(crate) enum Output<'a> {
+    /// They go here.
+    Rows(&'a Buffer, Store),
+    /// They are heads.
+    Heads(HeadsOutput<'a>),
+}
+
+/// Heads that a product turns and puts where attention finds them.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadsOutput<'a> {
+    pub(crate) heads: &'a Heads,
+    /// `[rows, heads, stride]`.
+    pub(crate) queries: &'a Buffer,
+    pub(crate) cache: KvBuffers<'a>,
+    /// `[context, half]` of (cos, sin).
+    pub(crate) angles: &'a Buffer,
+    /// Biases `[heads + 2 * kv_heads, stride]`, if the heads have them, in the order of the columns.
+    pub(crate) extras: &'a Buffer,
+}
+
+impl HeadsOutput<'_> {
+    /// The columns of queries, of keys or of values: `of` is 0, 1 or 2.
+    fn columns(&self, of: usize) -> Range<usize> {
+        let stride = self.heads.stride4() as usize * 4;
+        let [queries, each] =
+            [self.heads.heads, self.heads.kv_heads].map(|heads| heads as usize * stride);
+        match of {
+            0 => 0..queries,
+            _ => queries + (of - 1) * each..queries + of * each,
+        }
+    }
+
+    /// The queries that these columns of the product are.
+    fn touch_queries(&self, buffer: usize, shard: &Shard) -> Option<Touch> {
+        let all = self.columns(0);
+        let own = shared(&all, shard);
+        let area = Area::CellsOf {
+            stride: (all.len() * 4) as u64,
+            from: (own.start * 4) as u64,
+            bytes: (own.len() * 4) as u64,
+        };
+        (!own.is_empty()).then(|| Touch::write(buffer, area))
+    }
+
+    /// The keys, or the values, that they are.
+    fn touch_cache(&self, buffer: usize, of: usize, shard: &Shard) -> Option<Touch> {
+        let all = self.columns(of);
+        let own = shared(&all, shard);
+        let head = self.heads.stride4() as usize * 4 * self.heads.kv.bytes();
+        let area = Area::OwnPosition {
+            kv_heads: self.heads.kv_heads,
+            bytes: (head * own.len() / all.len().max(1)) as u64,
+        };
+        (!own.is_empty()).then(|| Touch::write(buffer, area))
+    }
+}
+
+/// The columns among these that a shard has.
+fn shared(columns: &Range<usize>, shard: &Shard) -> Range<usize> {
+    let start = columns.start.max(shard.first);
+    start..columns.end.min(shard.first + shard.columns).max(start)
+}
+
+/// Rows of a stream before a norm that a product does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BeforeNorm<'a> {
+    /// `[rows, width]`: times the norm's weights.
+    pub(crate) weighted: &'a Buffer,
+    /// `[rows, `[`squares_of`]`(width)]`: the squares of each four elements, without the weights.
+    pub(crate) squares: &'a Buffer,
+}
+
+/// Sums of squares that are kept of a row of so many elements, a multiple of 4.
+pub(crate) fn squares_of(width: usize) -> usize {
+    padded(width.div_ceil(4))
+}
+
+/// The buffers of a product beside its input, its weights and its output.
+#[derive(Clone, Copy, Default)]
+struct Beside<'a> {
+    bias: Option<&'a Buffer>,
+    /// Where the input is before a norm: squares, and the norm's width and epsilon.
+    squares: Option<(&'a Buffer, (usize, f64))>,
+    /// Where the output goes to a norm: its weights, and what is left of it.
+    next: Option<(&'a Buffer, BeforeNorm<'a>)>,
+    /// Where the output is heads: the parameters of [`Heads`], and where they go.
+    heads: Option<(&'a Buffer, HeadsOutput<'a>)>,
+}
+
+impl<'a> Beside<'a> {
+    /// What these columns of a matrix touch of them; `places` are those of the buffers among all of the product.
+    fn touches(
+        self,
+        mut places: impl Iterator<Item = usize>,
+        (matrix, shard): (&Matrix, &Shard),
+    ) -> Vec<Touch> {
+        let columns = Area::Columns((shard.columns * 4) as u64);
+        let cells = |each: usize| Area::CellsOf {
+            stride: (matrix.columns * each) as u64,
+            from: (shard.first * each) as u64,
+            bytes: (shard.columns * each) as u64,
+        };
+        let mut touches = Vec::new();
+        let mut place = || places.next().unwrap_or_default();
+        if self.bias.is_some() {
+            touches.push(Touch::read(place(), columns));
+        }
+        if self.squares.is_some() {
+            let row = (squares_of(matrix.width) * 4) as u64;
+            touches.push(Touch::read(place(), Area::Rows(row)));
+        }
+        if self.next.is_some() {
+            touches.push(Touch::read(place(), columns));
+            touches.push(Touch::write(place(), cells(4)));
+            // One number for four columns.
+            touches.push(Touch::write(place(), cells(1)));
+        }
+        if let Some((_, heads)) = self.heads {
+            let [_parameters, _tables] = [place(), place()];
+            let turned = u64::from(heads.heads.half) * 8;
+            touches.push(Touch::read(place(), Area::Rows(turned)));
+            touches.extend(heads.touch_cache(place(), 1, shard));
+            touches.extend(heads.touch_cache(place(), 2, shard));
+            let extras = place();
+            if heads.heads.bias {
+                touches.push(Touch::read(extras, columns));
+            }
+        }
+        touches
+    }
+
+    /// In the order of the bindings.
+    fn buffers(self) -> impl Iterator<Item = &'a Buffer> {
+        let squares = self.squares.map(|(squares, _)| squares);
+        let next = self
+            .next
+            .map(|(weights, next)| [weights, next.weighted, next.squares]);
+        let one = self.bias.into_iter().chain(squares);
+        let heads = self.heads.map(|(parameters, heads)| {
+            let KvBuffers {
+                tables,
+                keys,
+                values,
+            } = heads.cache;
+            [parameters, tables, heads.angles, keys, values, heads.extras]
+        });
+        one.chain(next.into_iter().flatten())
+            .chain(heads.into_iter().flatten())
     }
 }
 

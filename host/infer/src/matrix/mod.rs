@@ -14,7 +14,9 @@ mod sending;
 use tidegate_weights::Tensor;
 
 pub(crate) use arrived::Arrived;
-pub(crate) use dispatch::{Quantized, most_quantized};
+pub(crate) use dispatch::{
+    BeforeNorm, HeadsOutput, Input, Output, Quantized, most_quantized, squares_of,
+};
 pub(crate) use format::Description;
 pub use format::{StorageFormat, WeightNumbers};
 pub use layout::Layout;

@@ -6,7 +6,7 @@ use super::format::{GROUP, Plane, StorageFormat};
 use super::layout::{Layout, TILE, Tile};
 use super::{Matrix, Shard, padded};
 use crate::buffer::Buffer;
-use crate::kernels::KernelSet;
+use crate::kernels::{Heads, KernelSet};
 use crate::load_error::LoadError;
 use crate::site::Site;
 
@@ -72,11 +72,22 @@ impl<'a> Packing<'a> {
 
     /// Several tensors one after another, the rows of each in heads of `head_dim`, each head padded.
     pub(crate) fn heads(tensors: Vec<Tensor<'a>>, head_dim: usize) -> Packing<'a> {
+        let as_they_are = vec![0; tensors.len()];
+        Packing::turned_heads(tensors, head_dim, &as_they_are)
+    }
+
+    /// The same with the rows of heads in the order of [`Heads::in_pairs`], where so many pairs of each tensor's turn.
+    pub(crate) fn turned_heads(
+        tensors: Vec<Tensor<'a>>,
+        head_dim: usize,
+        pairs: &[usize],
+    ) -> Packing<'a> {
         let mut rows = Vec::new();
-        for (index, tensor) in tensors.iter().enumerate() {
+        for ((index, tensor), pairs) in tensors.iter().enumerate().zip(pairs) {
             for head in 0..tensor.rows() / head_dim {
-                let row = |i| (i < head_dim).then_some((index, head * head_dim + i));
-                rows.extend((0..padded(head_dim)).map(row));
+                let order = Heads::in_pairs(head_dim, *pairs);
+                rows.extend(order.map(|i| Some((index, head * head_dim + i))));
+                rows.resize(rows.len().next_multiple_of(4), None);
             }
         }
         Packing {

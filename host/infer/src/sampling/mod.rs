@@ -449,7 +449,7 @@ fn bindings_of(gpu: &Gpu, pipeline: &Pipeline, buffers: &[&wgpu::Buffer]) -> wgp
     bind(
         &gpu.device,
         &pipeline.layout,
-        pipeline.kernel.bindings(),
+        &pipeline.kernel.bindings(),
         buffers,
     )
 }

@@ -39,6 +39,9 @@ pub struct DeviceProfile {
     /// Bytes that can be bound at once.
     #[serde(default = "largest_binding")]
     pub largest_binding: u64,
+    /// Storage buffers that a kernel can bind.
+    #[serde(default = "storage_buffers")]
+    pub storage_buffers: u32,
 }
 
 /// Two numbers and no more.
@@ -54,6 +57,11 @@ fn two<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<[u32; 2]>, 
 /// What most drivers let a shader bind.
 fn largest_binding() -> u64 {
     (1 << 31) - 4
+}
+
+/// What most drivers let a kernel bind, and more than any does.
+fn storage_buffers() -> u32 {
+    16
 }
 
 /// Characters of a name at most.
@@ -83,6 +91,7 @@ impl DeviceProfile {
                 cooperative: false,
                 software: false,
                 largest_binding: largest_binding(),
+                storage_buffers: storage_buffers(),
             };
         Some(match name {
             // NVIDIA H100 datasheet, SXM: 3.35 TB/s, 67 TFLOP/s in f32; 50 MB of cache.
@@ -150,6 +159,7 @@ impl DeviceProfile {
                 cooperative,
                 software: true,
                 largest_binding: gpu.largest_binding,
+                storage_buffers: gpu.storage_buffers(),
             },
             (false, Some(like)) => DeviceProfile {
                 name: adapter.name.clone(),
@@ -168,6 +178,7 @@ impl DeviceProfile {
                 cooperative,
                 software: false,
                 largest_binding: gpu.largest_binding,
+                storage_buffers: gpu.storage_buffers(),
             },
         };
         DeviceProfile {
@@ -177,6 +188,7 @@ impl DeviceProfile {
             f16,
             cooperative,
             largest_binding: gpu.largest_binding,
+            storage_buffers: gpu.storage_buffers(),
             ..known
         }
     }
@@ -192,6 +204,7 @@ impl DeviceProfile {
             },
             subgroup_lanes: self.subgroup_lanes.unwrap_or([4, 128]),
             largest_binding: self.largest_binding,
+            storage_buffers: self.storage_buffers,
         }
     }
 
@@ -232,6 +245,12 @@ impl DeviceProfile {
         whole("multiprocessors", multiprocessors, 1, 1 << 16)?;
         whole("lanes", u64::from(self.lanes), 1, 1 << 16)?;
         whole("largest-binding", self.largest_binding, 1 << 16, 1 << 50)?;
+        whole(
+            "storage-buffers",
+            u64::from(self.storage_buffers),
+            8,
+            1 << 20,
+        )?;
         if let Some(rate) = self.multiply_adds {
             within("multiply-adds", rate, 1e6, 1e21)?;
         }

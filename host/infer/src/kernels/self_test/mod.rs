@@ -9,6 +9,7 @@ mod encoder;
 mod products;
 mod rows;
 mod sampling;
+mod turned;
 
 use std::collections::HashMap;
 
@@ -22,6 +23,8 @@ use crate::load_error::LoadError;
 pub(crate) enum Tested {
     /// Products with weights that are so stored, and what becomes of their sums.
     Products(StorageFormat, Store),
+    /// The same of rows whose norm is done by the product.
+    NormedProducts(StorageFormat, Store),
     /// Rows of a table that is so stored.
     Embedding(StorageFormat),
     /// RMSNorm.
@@ -69,7 +72,9 @@ pub(crate) type Verdicts = HashMap<(KernelSet, Tested, Vec<usize>), Option<Wrong
 /// the same for everybody.
 pub(crate) fn widths(gpu: &Gpu, tested: Tested) -> Vec<usize> {
     match tested {
-        Tested::Products(stored, _) => products::bound(gpu, stored),
+        Tested::Products(stored, _) | Tested::NormedProducts(stored, _) => {
+            products::bound(gpu, stored)
+        }
         _ => Vec::new(),
     }
 }
@@ -101,7 +106,10 @@ pub(crate) fn self_test(
         checked: false,
     };
     let (result, fault) = gpu.scoped(|| match tested {
-        Tested::Products(stored, store) => products::products(&lab, stored, store),
+        Tested::Products(stored, Store::Heads(kv)) => turned::heads(&lab, stored, kv, false),
+        Tested::NormedProducts(stored, Store::Heads(kv)) => turned::heads(&lab, stored, kv, true),
+        Tested::Products(stored, store) => products::products(&lab, stored, store, false),
+        Tested::NormedProducts(stored, store) => products::products(&lab, stored, store, true),
         Tested::Embedding(stored) => products::embedding(&lab, stored),
         Tested::Norm(store) => rows::norm(&lab, store),
         Tested::Bias(store) => rows::bias(&lab, store),
@@ -145,6 +153,17 @@ fn outcome(
     index: usize,
     width: usize,
 ) -> Result<CaseRun, Failure> {
+    lab.run(experiment, 1)?;
+    beside(lab, experiment, index, width)
+}
+
+/// Another output of an experiment that has run.
+fn beside(
+    lab: &Lab,
+    experiment: &Experiment,
+    index: usize,
+    width: usize,
+) -> Result<CaseRun, Failure> {
     let mut names: Vec<&str> = Vec::new();
     for kernel in experiment.kernels() {
         lab.gpu.note_tried(kernel);
@@ -152,7 +171,6 @@ fn outcome(
             names.push(kernel.name());
         }
     }
-    lab.run(experiment, 1)?;
     Ok(CaseRun {
         kernel: names.join(", "),
         found: lab.output_of(experiment, index, width)?,

@@ -3,12 +3,12 @@
 use tidegate_contract::{Sampling, StepSequence};
 use tidegate_weights::{Activation, Format, Tensor};
 
-use super::{CaseRun, Failure, Numbers, outcome, wide};
+use super::{CaseRun, Failure, Numbers, beside, outcome, wide};
 use crate::device::Gpu;
-use crate::kernels::lab::{Lab, sequence};
-use crate::kernels::{KernelVariant, StorageFormat, Store, WeightNumbers};
+use crate::kernels::lab::{Experiment, Lab, sequence};
+use crate::kernels::{KernelSet, KernelVariant, StorageFormat, Store, WeightNumbers};
 use crate::load_error::LoadError;
-use crate::matrix::{Description, Matrix, Packing};
+use crate::matrix::{BeforeNorm, Description, Input, Matrix, Output, Packing, squares_of};
 use crate::program::Count;
 
 /// Columns of a product, no multiple of what kernels take at a time.
@@ -21,7 +21,7 @@ const TILE: usize = 64;
 const WIDTHS: [usize; 2] = [70, 4099];
 
 /// [`WIDTHS`] in whole blocks of a format: no multiples of what kernels take at a time, as far as the format lets them be.
-fn widths(stored: StorageFormat) -> [usize; 2] {
+pub(super) fn widths(stored: StorageFormat) -> [usize; 2] {
     WIDTHS.map(|width| width.next_multiple_of(stored.format().block()))
 }
 
@@ -47,10 +47,11 @@ impl WeightNumbers for Numbers {
 }
 
 /// A value and how far from it what is found may be.
-type Near = (f64, f64);
+pub(super) type Near = (f64, f64);
 
 /// Weights in the bytes of a format, and what they are.
-struct Weights {
+#[derive(Clone)]
+pub(super) struct Weights {
     format: Format,
     width: usize,
     bytes: Vec<u8>,
@@ -58,7 +59,7 @@ struct Weights {
 }
 
 impl Weights {
-    fn new(
+    pub(super) fn new(
         numbers: &mut Numbers,
         stored: StorageFormat,
         rows: usize,
@@ -80,7 +81,7 @@ impl Weights {
         Ok(weights)
     }
 
-    fn tensor(&self) -> Result<Tensor<'_>, LoadError> {
+    pub(super) fn tensor(&self) -> Result<Tensor<'_>, LoadError> {
         let (rows, width) = (self.rows.len(), self.width);
         let tensor = Tensor::in_memory("self-test", self.format, rows, width, &self.bytes);
         tensor.ok_or_else(|| LoadError::Device {
@@ -101,26 +102,38 @@ impl Weights {
 
 /// Products by every tiling, for all rows of a step and for its samples. Rows of a reproducible set have the same bits in each:
 /// inputs have all the bits of f32, so that another order of sums is seen.
-pub(super) fn products(lab: &Lab, stored: StorageFormat, store: Store) -> Result<(), Failure> {
+///
+/// `normed`: of rows whose norm is done by the product.
+pub(super) fn products(
+    lab: &Lab,
+    stored: StorageFormat,
+    store: Store,
+    normed: bool,
+) -> Result<(), Failure> {
     for width in bound(&lab.gpu, stored) {
-        products_of_width(lab, stored, store, width)?;
+        products_of_width(lab, (stored, width), store, normed)?;
     }
     Ok(())
 }
 
-fn products_of_width(
-    lab: &Lab,
-    stored: StorageFormat,
-    store: Store,
-    width: usize,
-) -> Result<(), Failure> {
-    let mut numbers = Numbers(3);
+/// How far off a sum may be, as a share of all its products' magnitudes.
+pub(super) fn share_of(kernels: KernelSet, stored: StorageFormat) -> f64 {
     let Description { dot, tolerance, .. } = stored.description();
-    let share = match lab.kernels.matmul {
+    match kernels.matmul {
         KernelVariant::F16 | KernelVariant::Cooperative => 2e-3,
         KernelVariant::Dot if dot.is_some() => 1e-2,
         _ => *tolerance,
-    };
+    }
+}
+
+fn products_of_width(
+    lab: &Lab,
+    (stored, width): (StorageFormat, usize),
+    store: Store,
+    normed: bool,
+) -> Result<(), Failure> {
+    let mut numbers = Numbers(3);
+    let share = share_of(lab.kernels, stored);
     let gated = matches!(store, Store::Gated(_));
     let weights = Weights::new(&mut numbers, stored, COLUMNS, width)?;
     let ups = if gated { COLUMNS } else { 0 };
@@ -133,9 +146,14 @@ fn products_of_width(
     let matrix = lab.pack(packing)?;
     let most = 33;
     let input = numbers.take_full(most * width);
-    let bias = numbers.take(COLUMNS);
-    let before = numbers.take(most * COLUMNS);
-    let sums = Sums::new([&weights, &up], &input, share);
+    let beside = Beside {
+        bias: numbers.take(COLUMNS),
+        before: numbers.take(most * COLUMNS),
+        norm: numbers.take_full(COLUMNS),
+        squares: normed.then(|| squares(&mut numbers, most, width)),
+    };
+    let squares = beside.squares.as_deref();
+    let sums = [&weights, &up].map(|weights| sums_of(weights, &input, share, squares));
     let mut fewer: Option<CaseRun> = None;
     for (rows, of) in [
         (1, Count::Rows),
@@ -143,23 +161,39 @@ fn products_of_width(
         (9, Count::Rows),
         (most, Count::Rows),
     ] {
-        let case = format!("{stored:?} weights, width {width}, {store:?}, {rows} of {of:?}");
-        let arrays = [&input[..rows * width], &bias, &before[..rows * COLUMNS]];
-        let outcome = run(lab, &matrix, (width, store), of, arrays)?;
+        // Norms are of all rows.
+        let of = if normed || store == Store::Stream {
+            Count::Rows
+        } else {
+            of
+        };
+        let norm = if normed { "norms and " } else { "" };
+        let case = format!("{norm}{stored:?} weights, width {width}, {store:?}, {rows} of {of:?}");
+        let experiment = run(
+            lab,
+            &matrix,
+            (width, store),
+            of,
+            &input[..rows * width],
+            &beside,
+        )?;
+        let outcome = outcome(lab, &experiment, 0, COLUMNS)?;
         let mut expected = Vec::new();
         for row in 0..rows {
             for column in 0..COLUMNS {
-                let sum = sums.of[0][row * COLUMNS + column];
-                let before = f64::from(before[row * COLUMNS + column]);
+                let sum = sums[0][row * COLUMNS + column];
+                let before = f64::from(beside.before[row * COLUMNS + column]);
                 expected.push(match store {
+                    // Those are tested elsewhere (turned.rs).
+                    Store::Heads(_) => continue,
                     Store::Plain => sum,
-                    Store::Residual => (sum.0 + before, sum.1),
+                    Store::Residual | Store::Stream => (sum.0 + before, sum.1),
                     Store::Bias(of) => {
-                        let biased = (sum.0 + f64::from(bias[column]), sum.1);
+                        let biased = (sum.0 + f64::from(beside.bias[column]), sum.1);
                         of.map_or(biased, |of| activated(of, biased))
                     }
                     Store::Gated(of) => {
-                        let up = sums.of[1][row * COLUMNS + column];
+                        let up = sums[1][row * COLUMNS + column];
                         let gate = activated(of, sum);
                         let bound = gate.1 * (up.0.abs() + up.1) + gate.0.abs() * up.1;
                         (gate.0 * up.0, bound + 1e-6)
@@ -168,6 +202,9 @@ fn products_of_width(
             }
         }
         outcome.compare(&case, &expected)?;
+        if store == Store::Stream {
+            next_norm(lab, &experiment, &case, &expected, &beside.norm)?;
+        }
         if lab.kernels.reproducible
             && let Some(fewer) = &fewer
         {
@@ -178,40 +215,100 @@ fn products_of_width(
     Ok(())
 }
 
-/// What the products are, of all rows of the input.
-struct Sums {
-    /// `[rows, COLUMNS]` of weights, then of those beside them.
-    of: [Vec<Near>; 2],
+/// What is beside the weights and the input of a product.
+struct Beside {
+    bias: Vec<f32>,
+    /// In the output.
+    before: Vec<f32>,
+    /// Weights of the norm that is next.
+    norm: Vec<f32>,
+    /// Of the norm that is in the input, if one is: [`squares`].
+    squares: Option<Vec<f32>>,
 }
 
-impl Sums {
-    fn new(weights: [&Weights; 2], input: &[f32], share: f64) -> Sums {
-        let input = wide(input);
-        Sums {
-            of: weights.map(|weights| {
-                let rows = input.chunks(weights.width);
-                let of_row = |x| (0..weights.rows.len()).map(move |column| (column, x));
-                rows.flat_map(of_row)
-                    .map(|(column, x)| weights.product(column, x, share))
-                    .collect()
-            }),
-        }
+/// Of the norm of an input.
+pub(super) const EPSILON: f64 = 1e-3;
+
+/// Squares of each four elements of rows of this width, 1 on average, so that each row has a factor of its own.
+pub(super) fn squares(numbers: &mut Numbers, rows: usize, width: usize) -> Vec<f32> {
+    let fours = width.div_ceil(4);
+    let of_row = |numbers: &mut Numbers| {
+        let mean = 2.0 + numbers.next();
+        let squares = (0..fours).map(|_| 4.0 * mean * numbers.full().abs());
+        squares.collect::<Vec<_>>()
+    };
+    (0..rows).flat_map(|_| of_row(numbers)).collect()
+}
+
+/// What a product leaves to the norm that is next: rows times its weights, and the squares of each four elements.
+fn next_norm(
+    lab: &Lab,
+    experiment: &Experiment,
+    case: &str,
+    stream: &[Near],
+    norm: &[f32],
+) -> Result<(), Failure> {
+    let times = |(x, bound): &Near, w: &f32| (x * f64::from(*w), bound + 1e-6 * x.abs());
+    let rows = stream.chunks(COLUMNS);
+    let weighted = rows
+        .clone()
+        .flat_map(|row| row.iter().zip(norm).map(|(x, w)| times(x, w)));
+    let found = beside(lab, experiment, 1, COLUMNS)?;
+    found.compare(&format!("{case}, weighted"), &weighted.collect::<Vec<_>>())?;
+    let square = |(x, bound): &Near| (x * x, 2.0 * x.abs() * bound + bound * bound + 1e-6 * x * x);
+    let four = |four: &[Near]| {
+        let squares = four.iter().map(square);
+        squares.fold((0.0, 0.0), |all: Near, one| (all.0 + one.0, all.1 + one.1))
+    };
+    let squares = rows.flat_map(|row| row.chunks(4).map(four));
+    let found = beside(lab, experiment, 2, COLUMNS.div_ceil(4))?;
+    found.compare(&format!("{case}, squares"), &squares.collect::<Vec<_>>())
+}
+
+/// What the products are, of all rows of the input: `[rows, columns]`; scaled where there are [`squares`].
+pub(super) fn sums_of(
+    weights: &Weights,
+    input: &[f32],
+    share: f64,
+    squares: Option<&[f32]>,
+) -> Vec<Near> {
+    let fours = weights.width.div_ceil(4);
+    let mut sums = Vec::new();
+    for (row, input) in wide(input).chunks(weights.width).enumerate() {
+        let factor = squares.map_or(1.0, |squares| {
+            let total: f64 = wide(&squares[row * fours..][..fours]).iter().sum();
+            1.0 / (total / weights.width as f64 + EPSILON).sqrt()
+        });
+        let columns = 0..weights.rows.len();
+        sums.extend(columns.map(|column| {
+            let (sum, bound) = weights.product(column, input, share);
+            (sum * factor, (bound + 1e-6 * sum.abs()) * factor)
+        }));
     }
+    sums
 }
 
-/// One product; `arrays` are the input, a bias, and what is in the output before.
+/// One product, run: its output; and where there is a norm next, what is left to it.
 fn run(
     lab: &Lab,
     matrix: &Matrix,
     (width, store): (usize, Store),
     of: Count,
-    arrays: [&[f32]; 3],
-) -> Result<CaseRun, Failure> {
-    let [input, bias, before] = arrays;
+    input: &[f32],
+    beside: &Beside,
+) -> Result<Experiment, Failure> {
     let rows = input.len() / width;
-    let [input, bias] = [lab.padded(input, width)?, lab.padded(bias, COLUMNS)?];
+    let input = lab.padded(input, width)?;
+    let [bias, norm] = [
+        lab.padded(&beside.bias, COLUMNS)?,
+        lab.padded(&beside.norm, COLUMNS)?,
+    ];
+    let squares = match &beside.squares {
+        Some(squares) => lab.padded(&squares[..rows * width.div_ceil(4)], width.div_ceil(4))?,
+        None => lab.output(rows * squares_of(COLUMNS.next_multiple_of(4))),
+    };
     let output = match store {
-        Store::Residual => lab.padded(before, COLUMNS)?,
+        Store::Residual | Store::Stream => lab.padded(&beside.before[..rows * COLUMNS], COLUMNS)?,
         _ => lab.output(rows * COLUMNS.next_multiple_of(4)),
     };
     // Where samples count, there are more rows than those.
@@ -221,11 +318,28 @@ fn run(
         ..sequence(0, if samples > 0 { rows + 2 } else { rows }, &[0; 4])
     }];
     let buffers = [&input, &output];
-    let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| match store {
+    let weighted = lab.output(rows * COLUMNS.next_multiple_of(4));
+    let outputs = vec![output.clone(), weighted.clone(), squares.clone()];
+    let normed = beside.squares.is_some();
+    Ok(lab.experiment(&step, outputs, |builder, _| match store {
+        _ if normed => {
+            let rows = BeforeNorm {
+                weighted: &input,
+                squares: &squares,
+            };
+            let input = Input::BeforeNorm(rows, (width, EPSILON));
+            builder.matmul_into(matrix, input, Output::Rows(&output, store))
+        }
+        Store::Stream => {
+            let next = BeforeNorm {
+                weighted: &weighted,
+                squares: &squares,
+            };
+            builder.matmul_stream(matrix, buffers, &norm, next)
+        }
         Store::Bias(activation) => builder.matmul_bias(matrix, &bias, buffers, activation, of),
         _ => builder.matmul(matrix, buffers, store, of),
-    })?;
-    outcome(lab, &experiment, 0, COLUMNS)
+    })?)
 }
 
 /// An activation, whose slope is nowhere above 1.2, of a value that is not known better than within a bound.
@@ -293,14 +407,18 @@ mod tests {
             sets.into_iter()
                 .flat_map(|set| StorageFormat::ALL.map(|of| (set, of)))
         };
-        let tests = |stored| {
+        let tests = |set: KernelSet, stored| {
+            let normed = Tested::NormedProducts(stored, Store::Plain);
+            let by_columns = set.matmul == KernelVariant::Portable;
             [
                 Tested::Products(stored, Store::Plain),
                 Tested::Embedding(stored),
             ]
+            .into_iter()
+            .chain(by_columns.then_some(normed))
         };
         for (set, stored) in all() {
-            for tested in tests(stored) {
+            for tested in tests(set, stored) {
                 assert_eq!(self_test(&gpu, set, tested).unwrap(), None, "{set:?}");
             }
             let layout = Layout::of(set);
@@ -317,6 +435,7 @@ mod tests {
                         tiling,
                         stored,
                         store: Store::Plain,
+                        normed: false,
                     })
                 });
                 kernels.all(|kernel| gpu.was_tried(kernel))
@@ -327,7 +446,7 @@ mod tests {
             gpu.sabotage(kernel, Sabotage::DoesNothing);
         }
         for (set, stored) in all() {
-            for tested in tests(stored) {
+            for tested in tests(set, stored) {
                 let found = self_test(&gpu, set, tested).unwrap();
                 assert!(
                     matches!(found, Some(Wrong::Numbers { .. })),

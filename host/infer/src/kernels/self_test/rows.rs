@@ -214,7 +214,7 @@ fn heads_of_shape(lab: &Lab, case: &str, shape: HeadShape) -> Result<(), Failure
 }
 
 /// Queries, keys and values that an experiment with heads writes.
-fn written(
+pub(super) fn written(
     lab: &Lab,
     experiment: &Experiment,
     shape: HeadShape,
@@ -231,7 +231,7 @@ fn written(
 }
 
 /// A head with its bias, normed and turned, as far as the shape says.
-fn turned(
+pub(super) fn turned(
     shape: HeadShape,
     extras: &[f64],
     head: usize,

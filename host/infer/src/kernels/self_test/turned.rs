@@ -1,0 +1,190 @@
+//! Products whose sums are heads: turned, and put where attention finds them.
+
+use tidegate_contract::BLOCK;
+
+use super::products::{EPSILON, Near, Weights, share_of, squares, sums_of, widths};
+use super::rows::{turned, written};
+use super::{CaseRun, Failure, Numbers, wide};
+use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
+use crate::kernels::{Heads, KvBuffers, KvPrecision, StorageFormat};
+use crate::matrix::{BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing};
+
+/// Rows at most: they begin at the end of a block.
+const MOST: usize = 33;
+
+/// Rows of a sequence that begins at the end of a block: plain heads, then with biases, an odd number of pairs that turn, and
+/// elements that do not. Rows of a reproducible set have the same bits in each tiling.
+pub(super) fn heads(
+    lab: &Lab,
+    stored: StorageFormat,
+    kv: KvPrecision,
+    normed: bool,
+) -> Result<(), Failure> {
+    let plain = HeadShape {
+        kv,
+        ..HeadShape::plain(3, 1, 20, 4)
+    };
+    let full = HeadShape {
+        rope: 14,
+        bias: true,
+        ..HeadShape {
+            kv,
+            ..HeadShape::plain(3, 1, 18, 4)
+        }
+    };
+    for (case, shape) in [("plain heads", plain), ("heads", full)] {
+        let case = format!("{stored:?} weights, {case}");
+        heads_of_shape(lab, &case, (stored, shape), normed)?;
+    }
+    Ok(())
+}
+
+/// What a case is computed from.
+struct Case {
+    shape: HeadShape,
+    matrix: Matrix,
+    width: usize,
+    input: Vec<f32>,
+    squares: Option<Vec<f32>>,
+    angles: Vec<[f32; 2]>,
+    /// Biases, in the order of the columns.
+    extras: Vec<f32>,
+}
+
+fn heads_of_shape(
+    lab: &Lab,
+    case: &str,
+    (stored, shape): (StorageFormat, HeadShape),
+    normed: bool,
+) -> Result<(), Failure> {
+    let mut numbers = Numbers(8);
+    let (dim, half, width) = (shape.dim, shape.rope / 2, widths(stored)[0]);
+    let count = shape.heads + 2 * shape.kv_heads;
+    let parts = [shape.heads, shape.kv_heads, shape.kv_heads].map(|heads| heads * dim);
+    let [queries, keys, values] = parts.map(|rows| Weights::new(&mut numbers, stored, rows, width));
+    let weights = [queries?, keys?, values?];
+    let tensors = weights.iter().map(Weights::tensor);
+    let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
+    let matrix = lab.pack(Packing::turned_heads(tensors, dim, &[half, half, 0]))?;
+    let input = numbers.take_full(MOST * width);
+    let squares = normed.then(|| squares(&mut numbers, MOST, width));
+    let angles = (0..shape.context * half).map(|_| [numbers.full(), numbers.full()]);
+    let angles: Vec<[f32; 2]> = angles.collect();
+    let biases = numbers.take_full(count * dim);
+    let turns = |head| head < shape.heads + shape.kv_heads;
+    // Places of a head's elements, in the order of the columns.
+    let order = |head| Heads::in_pairs(dim, if turns(head) { half } else { 0 });
+    let extras = (0..count).flat_map(|head| {
+        let biases = &biases;
+        order(head).map(move |i| biases[head * dim + i])
+    });
+    let inputs = Case {
+        shape,
+        matrix,
+        width,
+        extras: extras.collect(),
+        input,
+        squares,
+        angles,
+    };
+    let share = share_of(lab.kernels, stored);
+    let sums = weights
+        .each_ref()
+        .map(|weights| sums_of(weights, &inputs.input, share, inputs.squares.as_deref()));
+    let mut fewer: Option<CaseRun> = None;
+    for rows in [1, 3, 9, MOST] {
+        let case = format!("{case}, {rows} rows");
+        let table = [2, 0, 3];
+        let experiment = run(lab, &inputs, rows, &table)?;
+        let place = |position: usize| table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+        let cache = shape.blocks * BLOCK * shape.kv_heads * dim;
+        let mut expected = [Vec::new(), vec![(0.0, 0.0); cache], vec![(0.0, 0.0); cache]];
+        for row in 0..rows {
+            let position = BLOCK - 1 + row;
+            for head in 0..count {
+                let (part, own) = match head.checked_sub(shape.heads) {
+                    None => (0, head),
+                    Some(head) => (1 + head / shape.kv_heads, head % shape.kv_heads),
+                };
+                let head_sums = &sums[part][row * parts[part] + own * dim..][..dim];
+                let x = head_sums.iter().map(|(sum, _)| *sum).collect();
+                let bound = head_sums
+                    .iter()
+                    .map(|(_, bound)| *bound)
+                    .fold(1e-5, f64::max);
+                let x = turned(
+                    shape,
+                    &wide(&biases),
+                    head,
+                    x,
+                    &inputs.angles[position * half..],
+                );
+                let near = |i: usize| -> Near {
+                    match (part, shape.kv) {
+                        (0, _) | (_, KvPrecision::F32) => (x[i], 2.0 * bound),
+                        (_, KvPrecision::F16) => (x[i], 2.0 * bound + 1e-3 * (1.0 + x[i].abs())),
+                    }
+                };
+                if part == 0 {
+                    expected[0].extend(order(head).map(near));
+                } else {
+                    let at = (place(position) * shape.kv_heads + own) * dim;
+                    for (to, i) in expected[part][at..].iter_mut().zip(order(head)) {
+                        *to = near(i);
+                    }
+                }
+            }
+        }
+        let found = written(lab, &experiment, shape)?;
+        for ((kind, outcome), expected) in found.iter().zip(&expected) {
+            outcome.compare(&format!("{case}, {kind}"), expected)?;
+        }
+        let [(_, queries), ..] = found;
+        if lab.kernels.reproducible
+            && let Some(fewer) = &fewer
+        {
+            fewer.same_bits(&case, &queries, 0, dim)?;
+        }
+        fewer = Some(queries);
+    }
+    Ok(())
+}
+
+/// The product, ready to run over so many rows.
+fn run(lab: &Lab, case: &Case, rows: usize, table: &[u32]) -> Result<Experiment, Failure> {
+    let (shape, width) = (case.shape, case.width);
+    let input = lab.padded(&case.input[..rows * width], width)?;
+    let squares = case.squares.as_ref().map(|squares| {
+        let fours = width.div_ceil(4);
+        lab.padded(&squares[..rows * fours], fours)
+    });
+    let squares = squares.transpose()?;
+    let angles = lab.buffer(bytemuck::cast_slice(&case.angles))?;
+    let extras = lab.padded(&case.extras, shape.dim)?;
+    let queries = lab.output(rows * shape.heads * shape.stride());
+    let (keys, values) = (lab.output(shape.cache()), lab.output(shape.cache()));
+    let outputs = vec![queries.clone(), keys.clone(), values.clone()];
+    let heads = shape.heads();
+    let step = [sequence(BLOCK - 1, rows, table)];
+    Ok(lab.experiment(&step, outputs, |builder, tables| {
+        let input = match &squares {
+            None => Input::Rows(&input),
+            Some(squares) => {
+                let weighted = &input;
+                Input::BeforeNorm(BeforeNorm { weighted, squares }, (width, EPSILON))
+            }
+        };
+        let output = Output::Heads(HeadsOutput {
+            heads: &heads,
+            queries: &queries,
+            cache: KvBuffers {
+                tables,
+                keys: &keys,
+                values: &values,
+            },
+            angles: &angles,
+            extras: &extras,
+        });
+        builder.matmul_into(&case.matrix, input, output)
+    })?)
+}

@@ -1,8 +1,9 @@
 //! Kernels: which WGSL files and constants make each one, and the compiled pipelines.
 //!
 //! Only this module and the descriptions of formats ([`StorageFormat`]) name the files under `shaders/`, which lie in folders by
-//! what they compute, those of a format in one of its own. A kernel is one set of parameters ([`Kernel`]); its text is made by joining constants and files ([`Kernel::source`]), and [`Kernel::in_use`]
-//! lists every set a model can call for, so that a test can pass each through naga's writers.
+//! what they compute, those of a format in one of its own. A kernel is one set of parameters ([`Kernel`]); its text is made by
+//! joining constants and files ([`Kernel::source`]), and [`Kernel::in_use`] lists every set a model can call for, so that a test
+//! can pass each through naga's writers.
 
 mod attention;
 mod binding;

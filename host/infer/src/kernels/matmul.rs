@@ -143,7 +143,7 @@ pub enum Tiling {
         /// Lanes of the workgroup.
         lanes: u32,
     },
-    /// `rows` by 4 in a workgroup that shares the width, with the input in int8: int8 and int4 weights only.
+    /// `rows` by 4 in a workgroup that shares the width, with the input in int8: only of formats that have dots.
     Dot {
         /// Rows of a tile.
         rows: u32,

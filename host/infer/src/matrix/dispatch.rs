@@ -469,8 +469,8 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// Bytes that activations in int8 take at most, where `rows` rows of these widths are multiplied: each width once for weights in int8
-/// and once for int4.
+/// Bytes that activations in int8 take at most, where `rows` rows of these widths are multiplied: each width once with even
+/// elements first and once as they are.
 pub(crate) fn most_quantized(rows: usize, widths: [usize; 3]) -> u64 {
     let groups = widths.map(|width| (rows * width.div_ceil(GROUP)) as u64);
     2 * groups.map(Quantized::bytes_of).iter().sum::<u64>()

@@ -1,7 +1,7 @@
 // Matmul for GPUs. Workgroup: ROWS rows by ACROSS * 4 columns. The units of the width are dealt out to params.parts parts in turn. A
 // lane has four columns that lie together, and sums a part by itself; then eights of parts are added up in order, and these in order. So
 // the order of a sum depends on the width and the format alone, and no subgroup has a part in it. Weights lie in tiles of 32 columns
-// (layout_tiles.wgsl), and a columns_*.wgsl says what a lane reads of a unit.
+// (layout_tiles.wgsl), and the columns.wgsl of a format says what a lane reads of a unit.
 //
 // SLOTS parts are summed at once, and HELD, a multiple of them, before parts are added up: several rounds where there are more. Sums
 // of TOGETHER rows go through workgroup memory at a time.

@@ -1,8 +1,9 @@
 //! Kernels: which WGSL files and constants make each one, and the compiled pipelines.
 //!
-//! Only this module names the files under `shaders/`, which lie in folders by what they compute. A kernel is one set of
-//! parameters ([`Kernel`]); its text is made by joining constants and files ([`Kernel::source`]), and [`Kernel::in_use`]
-//! lists every set a model can call for, so that a test can pass each through naga's writers.
+//! Only this module and the descriptions of formats ([`StorageFormat`]) name the files under `shaders/`, which lie in folders by
+//! what they compute, those of a format in one of its own. A kernel is one set of parameters ([`Kernel`]); its text is made by
+//! joining constants and files ([`Kernel::source`]), and [`Kernel::in_use`] lists every set a model can call for, so that a test
+//! can pass each through naga's writers.
 
 mod attention;
 mod binding;
@@ -35,11 +36,12 @@ pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};
 pub use sampling::{SamplingKernel, SamplingStage};
 pub(crate) use self_test::{Tested, Verdicts, Wrong, widths};
+pub(crate) use source::shader;
 pub(crate) use variant::Base;
 pub use variant::{KernelSet, KernelVariant};
 
 use crate::device::Features;
-pub use crate::matrix::{Layout, StorageFormat};
+pub use crate::matrix::{Layout, StorageFormat, WeightNumbers};
 
 /// One kernel: a family of WGSL files with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

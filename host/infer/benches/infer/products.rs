@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
+use tidegate_infer::kernels::StorageFormat;
 use tidegate_infer::kernels::lab::{Experiment, Lab};
 use tidegate_infer::{AdapterKind, DeviceOptions, KernelVariant, LoadError};
 use tidegate_weights::{Format, Tensor};
@@ -24,15 +25,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         Ok(lab) => lab,
         Err(error) => return eprintln!("{error}"),
     };
-    for format in [
-        Format::F32,
-        Format::F16,
-        Format::Bf16,
-        Format::Int8,
-        Format::Int4,
-        Format::Q4K,
-        Format::Q6K,
-    ] {
+    for format in StorageFormat::ALL.map(StorageFormat::format) {
         for rows in [1, 8, 64] {
             match product(&lab, format, rows) {
                 Ok(experiment) => measure(criterion, &lab, format, rows, &experiment),

@@ -64,3 +64,39 @@ pub(crate) fn bind(
         entries: &entries,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use naga::{AddressSpace, StorageAccess};
+
+    use super::*;
+    use crate::kernels::Kernel;
+
+    /// What is bound by position gets where the text reads it.
+    #[test]
+    fn kernels_bind_what_their_text_declares() {
+        for kernel in Kernel::in_use() {
+            let module = naga::front::wgsl::parse_str(&kernel.source()).unwrap();
+            let bound = |variable: &naga::GlobalVariable| {
+                let access = match variable.space {
+                    AddressSpace::Uniform => Access::Uniform,
+                    AddressSpace::Storage { access } if access.contains(StorageAccess::STORE) => {
+                        Access::Write
+                    }
+                    AddressSpace::Storage { .. } => Access::Read,
+                    _ => return None,
+                };
+                Some((variable.binding.as_ref()?.binding, access))
+            };
+            let variables = module.global_variables.iter();
+            let declared: BTreeMap<u32, Access> = variables
+                .filter_map(|(_, variable)| bound(variable))
+                .collect();
+            let bindings: BTreeMap<u32, Access> = kernel.bindings().iter().copied().collect();
+            assert_eq!(bindings.len(), kernel.bindings().len(), "{kernel:?}");
+            assert_eq!(bindings, declared, "{kernel:?}");
+        }
+    }
+}

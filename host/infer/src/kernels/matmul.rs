@@ -8,12 +8,15 @@ use super::heads::KvPrecision;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
-use crate::matrix::{Layout, MOST_PARTS, StorageFormat};
+use crate::matrix::{Description, Layout, MOST_PARTS, StorageFormat};
 use crate::touch::{Area, Touch};
 use tidegate_weights::Activation;
 
 /// Sums of four columns that go through workgroup memory at once, of which every device has 16 KiB.
 const MOST_PARTIAL: u32 = 1024;
+
+/// The binding of the first plane of weights beside the values; the others follow.
+const FIRST_PLANE: u32 = 5;
 
 /// Storage buffers that a product binds at most where it begins a norm: of q6_K.
 pub(crate) const STREAM_BUFFERS: u32 = 10;
@@ -140,7 +143,7 @@ pub enum Tiling {
         /// Lanes of the workgroup.
         lanes: u32,
     },
-    /// `rows` by 4 in a workgroup that shares the width, with the input in int8: int8 and int4 weights only.
+    /// `rows` by 4 in a workgroup that shares the width, with the input in int8: only of formats that have dots.
     Dot {
         /// Rows of a tile.
         rows: u32,
@@ -178,14 +181,14 @@ impl Tiling {
             across,
             slots,
         };
-        let integers = matches!(stored, StorageFormat::Int8 | StorageFormat::Int4);
+        let format = stored.description();
         match kernels.matmul {
             KernelVariant::Software => vec![
                 (1, registers(1)),
                 (4, registers(4)),
                 (u32::MAX, registers(8)),
             ],
-            KernelVariant::Dot if integers => vec![
+            KernelVariant::Dot if format.dot.is_some() => vec![
                 (1, Tiling::Dot { rows: 1 }),
                 (u32::MAX, Tiling::Dot { rows: 4 }),
             ],
@@ -204,11 +207,7 @@ impl Tiling {
                 // Few rows: many lanes for each column, so that all of a device is at work.
                 (1, columns(1, 4, 64)),
                 (8, columns(4, 4, 64)),
-                // Of integers, which take more registers, a workgroup is better small.
-                (
-                    u32::MAX,
-                    columns(8, if stored.is_float() { 16 } else { 8 }, 16),
-                ),
+                (u32::MAX, columns(8, format.columns.across, 16)),
             ],
             _ => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
         }
@@ -277,7 +276,14 @@ impl MatmulKernel {
 
     pub(crate) fn bindings(self) -> Vec<(u32, Access)> {
         use Access::{Read, Uniform, Write};
-        let mut bindings = self.own_bindings().to_vec();
+        let mut bindings = vec![(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform)];
+        bindings.extend(more_planes(self.stored));
+        if matches!(self.tiling, Tiling::Dot { .. }) {
+            bindings.push((9, Read));
+        }
+        if matches!(self.store, Store::Bias(_)) {
+            bindings.push((8, Read));
+        }
         if self.normed {
             bindings.push((10, Read));
         }
@@ -292,35 +298,8 @@ impl MatmulKernel {
         bindings
     }
 
-    /// Without those of norms.
-    fn own_bindings(self) -> Bindings {
-        use Access::{Read, Uniform, Write};
-        macro_rules! bindings {
-            ($($more:literal),*) => {
-                &[(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform), $(($more, Read)),*]
-            };
-        }
-        let bias = matches!(self.store, Store::Bias(_));
-        if matches!(self.tiling, Tiling::Dot { .. }) {
-            return if bias {
-                bindings!(5, 9, 8)
-            } else {
-                bindings!(5, 9)
-            };
-        }
-        match (self.stored, bias) {
-            (StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16, false) => bindings!(),
-            (StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16, true) => bindings!(8),
-            (StorageFormat::Int8 | StorageFormat::Int4, false) => bindings!(5),
-            (StorageFormat::Int8 | StorageFormat::Int4, true) => bindings!(5, 8),
-            (StorageFormat::Q4K, false) => bindings!(5, 6),
-            (StorageFormat::Q4K, true) => bindings!(5, 6, 8),
-            (StorageFormat::Q6K, false) => bindings!(5, 6, 7),
-            (StorageFormat::Q6K, true) => bindings!(5, 6, 7, 8),
-        }
-    }
-
     pub(crate) fn source(self) -> String {
+        let Description { texts, dot, .. } = self.stored.description();
         let mut files = vec![shader!("step.wgsl"), shader!("matmul/matmul.wgsl")];
         files.extend(self.store.files());
         if !matches!(self.tiling, Tiling::Dot { .. }) {
@@ -330,7 +309,7 @@ impl MatmulKernel {
         let mut enable: &[&str] = &[];
         let constants = match self.tiling {
             Tiling::Registers { rows, broadcast } => {
-                files.extend(lanes(self.stored));
+                files.extend([texts.before, texts.lanes]);
                 files.push(if broadcast {
                     shader!("matmul/input_broadcast.wgsl")
                 } else {
@@ -354,7 +333,7 @@ impl MatmulKernel {
                 across,
                 slots,
             } => {
-                files.push(halves(self.stored));
+                files.push(texts.before);
                 files.push(if self.normed {
                     shader!("matmul/columns_normed.wgsl")
                 } else {
@@ -393,11 +372,7 @@ impl MatmulKernel {
             }
             Tiling::Dot { rows } => {
                 files.push(shader!("weights/layout_rows.wgsl"));
-                files.push(if self.stored == StorageFormat::Int4 {
-                    shader!("matmul/dot_int4.wgsl")
-                } else {
-                    shader!("matmul/dot_int8.wgsl")
-                });
+                files.extend(dot.as_ref().map(|dot| dot.text));
                 files.push(shader!("matmul/matmul_dot.wgsl"));
                 vec![("LANES", LANES), ("ROWS", rows)]
             }
@@ -488,19 +463,11 @@ impl EmbedKernel {
         Features::NONE
     }
 
-    pub(crate) fn bindings(self) -> Bindings {
+    pub(crate) fn bindings(self) -> Vec<(u32, Access)> {
         use Access::{Read, Uniform, Write};
-        macro_rules! bindings {
-            ($($more:literal),*) => {
-                &[(0, Read), (1, Read), (3, Write), (4, Uniform), $(($more, Read)),*]
-            };
-        }
-        match self.stored {
-            StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16 => bindings!(),
-            StorageFormat::Int8 | StorageFormat::Int4 => bindings!(5),
-            StorageFormat::Q4K => bindings!(5, 6),
-            StorageFormat::Q6K => bindings!(5, 6, 7),
-        }
+        let mut bindings = vec![(0, Read), (1, Read), (3, Write), (4, Uniform)];
+        bindings.extend(more_planes(self.stored));
+        bindings
     }
 
     pub(crate) fn source(self) -> String {
@@ -517,41 +484,20 @@ impl EmbedKernel {
     }
 }
 
+/// The bindings of the planes of weights beside the values.
+fn more_planes(stored: StorageFormat) -> impl Iterator<Item = (u32, Access)> {
+    let more = stored.planes().iter().skip(1);
+    (FIRST_PLANE..)
+        .zip(more)
+        .map(|(binding, _)| (binding, Access::Read))
+}
+
 /// Weights, four elements at a time.
 fn weights(stored: StorageFormat, layout: Layout) -> [&'static str; 3] {
     let layout = match layout {
         Layout::Rows => shader!("weights/layout_rows.wgsl"),
         Layout::Tiles => shader!("weights/layout_tiles.wgsl"),
     };
-    let weights = match stored {
-        StorageFormat::F32 => shader!("weights/weights_f32.wgsl"),
-        StorageFormat::F16 | StorageFormat::Bf16 => shader!("weights/weights_halves.wgsl"),
-        StorageFormat::Int8 => shader!("weights/weights_int8.wgsl"),
-        StorageFormat::Int4 => shader!("weights/weights_int4.wgsl"),
-        StorageFormat::Q4K => shader!("weights/weights_q4k.wgsl"),
-        StorageFormat::Q6K => shader!("weights/weights_q6k.wgsl"),
-    };
-    [layout, halves(stored), weights]
-}
-
-/// Weights as the lanes of the software matmul read them.
-fn lanes(stored: StorageFormat) -> [&'static str; 2] {
-    let lanes = match stored {
-        StorageFormat::F32 => shader!("weights/lanes_f32.wgsl"),
-        StorageFormat::F16 | StorageFormat::Bf16 => shader!("weights/lanes_halves.wgsl"),
-        StorageFormat::Int8 => shader!("weights/lanes_int8.wgsl"),
-        StorageFormat::Int4 => shader!("weights/lanes_int4.wgsl"),
-        StorageFormat::Q4K => shader!("weights/lanes_q4k.wgsl"),
-        StorageFormat::Q6K => shader!("weights/lanes_q6k.wgsl"),
-    };
-    [halves(stored), lanes]
-}
-
-/// What floats of 16 bits are, if weights are such.
-fn halves(stored: StorageFormat) -> &'static str {
-    match stored {
-        StorageFormat::F16 => shader!("weights/halves_f16.wgsl"),
-        StorageFormat::Bf16 => shader!("weights/halves_bf16.wgsl"),
-        _ => "",
-    }
+    let texts = &stored.description().texts;
+    [layout, texts.before, texts.decode]
 }

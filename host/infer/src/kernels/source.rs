@@ -3,7 +3,11 @@
 /// A file under `shaders/`, by its path from there.
 macro_rules! shader {
     ($name:literal) => {
-        include_str!(concat!("../../../../shaders/", $name))
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../shaders/",
+            $name
+        ))
     };
 }
 pub(crate) use shader;

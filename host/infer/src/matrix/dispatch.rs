@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use tidegate_weights::Activation;
 
+use super::format::GROUP;
 use super::parts::parts;
-use super::storage::GROUP;
-use super::{Matrix, Shard, StorageFormat, padded};
+use super::{Matrix, Shard, padded};
 use crate::buffer::Buffer;
 use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
 use crate::kernels::{Heads, KvBuffers};
@@ -23,9 +23,7 @@ impl Shard {
 
     /// The buffers from binding 5 on.
     fn more(&self) -> impl Iterator<Item = &Buffer> {
-        [&self.scales, &self.supers, &self.high]
-            .into_iter()
-            .flatten()
+        self.more.iter()
     }
 }
 
@@ -219,7 +217,8 @@ impl Builder<'_> {
                     },
                 });
             }
-            let spread = shard.stored == StorageFormat::Int4;
+            let own = shard.stored.description().dot.as_ref();
+            let spread = own.is_some_and(|dot| dot.spread);
             let slot = &mut quantized[usize::from(spread)];
             if dot && slot.is_none() {
                 *slot = Some(self.quantize(matrix, input, spread, of)?);
@@ -470,8 +469,8 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// Bytes that activations in int8 take at most, where `rows` rows of these widths are multiplied: each width once for weights in int8
-/// and once for int4.
+/// Bytes that activations in int8 take at most, where `rows` rows of these widths are multiplied: each width once with even
+/// elements first and once as they are.
 pub(crate) fn most_quantized(rows: usize, widths: [usize; 3]) -> u64 {
     let groups = widths.map(|width| (rows * width.div_ceil(GROUP)) as u64);
     2 * groups.map(Quantized::bytes_of).iter().sum::<u64>()

@@ -1,8 +1,12 @@
 //! The order of rows and groups in the buffers of a matrix: `layout_rows.wgsl` and `layout_tiles.wgsl` under
 //! `shaders/weights/`.
 
-use super::storage::{DeviceRow, StorageFormat, TILE};
+use super::format::StorageFormat;
+use super::row::DeviceRow;
 use crate::kernels::{KernelSet, KernelVariant};
+
+/// Rows of a tile: what is stored is padded to whole ones.
+pub(crate) const TILE: usize = 32;
 
 /// Rows of a tile that one lane has.
 const LANE_ROWS: usize = 4;
@@ -34,44 +38,35 @@ impl Layout {
 pub(crate) struct Tile {
     layout: Layout,
     stored: StorageFormat,
-    /// Values, scales, upper bits, and what blocks have for themselves.
-    pub(crate) parts: [Vec<u8>; 4],
+    /// Those of each plane of its format.
+    pub(crate) planes: Vec<Vec<u8>>,
 }
 
 impl Tile {
     pub(crate) fn new(layout: Layout, stored: StorageFormat, groups: usize) -> Tile {
-        let [values, scales, high] = stored.group_bytes();
-        let blocks = stored.block_bytes() * (groups / 8);
-        let bytes = [values * groups, scales * groups, high * groups, blocks];
+        let planes = stored.planes().iter();
         Tile {
             layout,
             stored,
-            parts: bytes.map(|bytes| vec![0; bytes * TILE]),
+            planes: planes
+                .map(|plane| vec![0; plane.bytes(groups) * TILE])
+                .collect(),
         }
     }
 
     /// Puts row `row` of the tile in its place.
     pub(crate) fn put(&mut self, row: usize, numbers: &DeviceRow) {
-        let chunks = self.stored.chunks();
-        let sources = [
-            (&numbers.values, 16, chunks),
-            (&numbers.scales, 2, 1),
-            (&numbers.high, 8, 1),
-            (&numbers.supers, 4, 1),
-        ];
-        for (kind, (source, bytes, chunks)) in sources.into_iter().enumerate() {
-            let to = &mut self.parts[kind];
-            // Scales, and what blocks have for themselves, follow each other for the four rows of a lane; chunks of one row
-            // for the lanes.
-            let neighbours = matches!(kind, 1 | 3);
+        let (lane, own) = (row / LANE_ROWS, row % LANE_ROWS);
+        let rows = self.planes.iter_mut().zip(&numbers.planes);
+        for (plane, (to, source)) in self.stored.planes().iter().zip(rows) {
+            let (bytes, pieces) = (plane.piece, plane.pieces);
             for (index, piece) in source.chunks_exact(bytes).enumerate() {
-                let (group, chunk) = (index / chunks, index % chunks);
-                let (lane, own) = (row / LANE_ROWS, row % LANE_ROWS);
+                let (span, of_span) = (index / pieces, index % pieces);
                 let at = match self.layout {
                     Layout::Rows => row * (source.len() / bytes) + index,
-                    Layout::Tiles if neighbours => group * TILE + row,
+                    Layout::Tiles if plane.by_rows => (span * TILE + row) * pieces + of_span,
                     Layout::Tiles => {
-                        ((group * LANE_ROWS + own) * chunks + chunk) * (TILE / LANE_ROWS) + lane
+                        ((span * LANE_ROWS + own) * pieces + of_span) * (TILE / LANE_ROWS) + lane
                     }
                 };
                 if let Some(to) = to.get_mut(at * bytes..(at + 1) * bytes) {

@@ -3,12 +3,13 @@
 
 mod arrived;
 mod dispatch;
+mod format;
 mod lab;
 mod layout;
 mod packing;
 mod parts;
+mod row;
 mod sending;
-mod storage;
 
 use tidegate_weights::Tensor;
 
@@ -16,10 +17,11 @@ pub(crate) use arrived::Arrived;
 pub(crate) use dispatch::{
     BeforeNorm, HeadsOutput, Input, Output, Quantized, most_quantized, squares_of,
 };
+pub(crate) use format::Description;
+pub use format::{StorageFormat, WeightNumbers};
 pub use layout::Layout;
 pub(crate) use packing::Packing;
 pub(crate) use parts::MOST_PARTS;
-pub use storage::StorageFormat;
 
 use crate::buffer::Buffer;
 use crate::load_error::LoadError;
@@ -48,9 +50,8 @@ struct Shard {
     stored: StorageFormat,
     layout: Layout,
     values: Buffer,
-    scales: Option<Buffer>,
-    high: Option<Buffer>,
-    supers: Option<Buffer>,
+    /// The other planes of its format.
+    more: Vec<Buffer>,
     first: usize,
     /// A multiple of 4.
     columns: usize,
@@ -60,9 +61,8 @@ impl Matrix {
     /// Bytes on the device.
     pub(crate) fn bytes(&self) -> u64 {
         let shard = |shard: &Shard| {
-            let others = [&shard.scales, &shard.high, &shard.supers];
-            let others: u64 = others.into_iter().flatten().map(Buffer::size).sum();
-            shard.values.size() + others
+            let more: u64 = shard.more.iter().map(Buffer::size).sum();
+            shard.values.size() + more
         };
         self.shards.iter().map(shard).sum()
     }

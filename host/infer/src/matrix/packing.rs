@@ -2,8 +2,8 @@
 
 use tidegate_weights::Tensor;
 
-use super::layout::{Layout, Tile};
-use super::storage::{GROUP, StorageFormat, TILE};
+use super::format::{GROUP, Plane, StorageFormat};
+use super::layout::{Layout, TILE, Tile};
 use super::{Matrix, Shard, padded};
 use crate::buffer::Buffer;
 use crate::kernels::{Heads, KernelSet};
@@ -202,7 +202,8 @@ impl<'a> Packing<'a> {
         let mut shards = Vec::new();
         let limit = site.traits().largest_binding;
         for run in self.runs() {
-            let largest = run.stored.group_bytes()[0] * groups;
+            let plane = |plane: &Plane| plane.bytes(groups);
+            let largest = run.stored.planes().iter().map(plane).max().unwrap_or(0);
             let fit = (limit as usize / largest.max(1)).min(MOST_COLUMNS) / TILE * TILE;
             if fit == 0 {
                 return Err(LoadError::BufferTooLarge {
@@ -240,26 +241,28 @@ impl<'a> Packing<'a> {
         bytes: u64,
     ) -> Result<Shard, LoadError> {
         let stored = run.stored;
+        let nothing = || LoadError::Device {
+            reason: format!("{label} has no elements"),
+        };
+        if self.groups() == 0 {
+            return Err(nothing());
+        }
         let buffers = match site {
             Site::Device(gpu) => self.send(gpu, layout, label, run, bytes)?,
             Site::Paper(_) => {
                 let tile = Tile::new(layout, stored, self.groups());
                 let tiles = run.rows.div_ceil(TILE);
-                let bytes = tile.parts.map(|part| (part.len() * tiles) as u64);
-                bytes.map(|bytes| (bytes > 0).then(|| Buffer::planned(label, bytes)))
+                let bytes = tile.planes.iter().map(|plane| (plane.len() * tiles) as u64);
+                bytes.map(|bytes| Buffer::planned(label, bytes)).collect()
             }
         };
-        let [values, scales, high, supers] = buffers;
-        let values = values.ok_or_else(|| LoadError::Device {
-            reason: format!("{label} has no elements"),
-        })?;
+        let mut buffers = buffers.into_iter();
+        let values = buffers.next().ok_or_else(nothing)?;
         Ok(Shard {
             stored,
             layout,
             values,
-            scales,
-            high,
-            supers,
+            more: buffers.collect(),
             first: run.first,
             columns: padded(run.rows),
         })

@@ -1,22 +1,18 @@
 //! The order of a sum over the width, which every tiling keeps.
 
-use super::storage::StorageFormat;
+use super::format::StorageFormat;
 
 /// Parts at most.
 pub(crate) const MOST_PARTS: u32 = 64;
-
-/// Units of a group of 32 elements: a lane brings a group of integers to scale as one, and neighbouring lanes read the eights of a
-/// group of floats side by side. As `UNITS` in `shaders/weights/columns_*.wgsl`.
-fn units(stored: StorageFormat) -> u32 {
-    if stored.is_float() { 4 } else { 1 }
-}
 
 /// To how many parts the units of so many groups of the width are dealt out in turn, a power of two. Products are summed in order
 /// within a part, then eights of parts in order, and these in order: so the bits of a product depend on the width and the format alone,
 /// whoever sums which part.
 /// That many lanes can work on one column of a matrix, however few columns it has.
 pub(crate) fn parts(stored: StorageFormat, groups: u32) -> u32 {
-    1 << (groups * units(stored)).clamp(1, MOST_PARTS).ilog2()
+    1 << (groups * stored.description().columns.units)
+        .clamp(1, MOST_PARTS)
+        .ilog2()
 }
 
 #[cfg(test)]
@@ -26,7 +22,7 @@ mod tests {
     #[test]
     fn no_part_is_empty() {
         for stored in StorageFormat::ALL {
-            let units = |groups| groups * units(stored);
+            let units = |groups| groups * stored.description().columns.units;
             let fits = |groups| parts(stored, groups) <= units(groups).min(MOST_PARTS);
             assert!((1..2_000).all(fits), "{stored:?}");
         }

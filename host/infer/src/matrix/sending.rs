@@ -9,9 +9,10 @@ use std::thread;
 
 use tidegate_weights::{RowParts, Tensor};
 
-use super::layout::{Layout, Tile};
+use super::format::{Elements, StorageFormat};
+use super::layout::{Layout, TILE, Tile};
 use super::packing::{Packing, Run};
-use super::storage::{DeviceRow, StorageFormat, TILE};
+use super::row::DeviceRow;
 use crate::buffer::Buffer;
 use crate::device::{Gpu, PIECE};
 use crate::load_error::LoadError;
@@ -22,8 +23,8 @@ const MOST_THREADS: usize = 8;
 /// Tiles that were packed together, and where they begin.
 struct Packed {
     first: usize,
-    /// Values, scales, upper bits, and what blocks have for themselves.
-    parts: [Vec<u8>; 4],
+    /// Those of each plane of their format.
+    planes: Vec<Vec<u8>>,
 }
 
 /// What packs a run of rows.
@@ -40,8 +41,8 @@ struct Packer<'a> {
 }
 
 impl Packing<'_> {
-    /// Packs a run of rows and uploads it: values, scales, upper bits, and what blocks have for themselves. `bytes` is the size of
-    /// the whole model, for the error text.
+    /// Packs a run of rows and uploads it: a buffer for each plane of its format. `bytes` is the size of the whole model, for the
+    /// error text.
     pub(super) fn send(
         &self,
         gpu: &Gpu,
@@ -49,34 +50,33 @@ impl Packing<'_> {
         label: &str,
         run: &Run,
         bytes: u64,
-    ) -> Result<[Option<Buffer>; 4], LoadError> {
+    ) -> Result<Vec<Buffer>, LoadError> {
         let groups = self.groups();
         let tiles = run.rows.div_ceil(TILE);
-        let sizes = Tile::new(layout, run.stored, groups)
-            .parts
-            .map(|part| part.len());
+        let tile = Tile::new(layout, run.stored, groups);
+        let sizes: Vec<usize> = tile.planes.iter().map(Vec::len).collect();
         let packer = Packer {
             packing: self,
             layout,
             run,
             groups,
-            each: (PIECE / sizes[0].max(1)).max(1),
+            each: (PIECE / sizes.first().map_or(1, |values| (*values).max(1))).max(1),
             tiles,
             taken: AtomicUsize::new(0),
         };
-        let buffers =
-            sizes.map(|size| (size > 0).then(|| gpu.storage(label, (size * tiles) as u64)));
+        let storage = |size: &usize| gpu.storage(label, (size * tiles) as u64);
+        let buffers: Vec<_> = sizes.iter().map(storage).collect();
         let upload = |packed: &Packed| -> Result<(), LoadError> {
-            for ((buffer, part), size) in buffers.iter().zip(&packed.parts).zip(sizes) {
-                let Some(buffer) = buffer else { continue };
+            for ((buffer, plane), size) in buffers.iter().zip(&packed.planes).zip(&sizes) {
                 let offset = (packed.first * size) as u64;
-                gpu.upload(buffer, offset, part)
+                gpu.upload(buffer, offset, plane)
                     .map_err(|error| LoadError::from_wait(error, bytes))?;
             }
             Ok(())
         };
         packer.pack(upload)?;
-        Ok(buffers.map(|buffer| buffer.map(|buffer| Buffer::made(label, buffer))))
+        let made = |buffer| Buffer::made(label, buffer);
+        Ok(buffers.into_iter().map(made).collect())
     }
 }
 
@@ -129,10 +129,11 @@ impl Packer<'_> {
         let mut tile = Tile::new(self.layout, stored, self.groups);
         let mut packed = Packed {
             first: tiles.start,
-            parts: tile
-                .parts
-                .each_ref()
-                .map(|part| Vec::with_capacity(part.len() * tiles.len())),
+            planes: tile
+                .planes
+                .iter()
+                .map(|plane| Vec::with_capacity(plane.len() * tiles.len()))
+                .collect(),
         };
         let mut numbers = DeviceRow::default();
         let mut scratch = Scratch::default();
@@ -148,8 +149,8 @@ impl Packer<'_> {
                 }
                 tile.put(row, &numbers);
             }
-            for (all, part) in packed.parts.iter_mut().zip(&tile.parts) {
-                all.extend_from_slice(part);
+            for (all, plane) in packed.planes.iter_mut().zip(&tile.planes) {
+                all.extend_from_slice(plane);
             }
         }
         Ok(packed)
@@ -171,12 +172,15 @@ fn read(
     scratch: &mut Scratch,
     out: &mut DeviceRow,
 ) -> Result<(), LoadError> {
-    if stored == StorageFormat::of(tensor.format()) {
-        tensor.row_parts(row, &mut scratch.parts)?;
-        if stored.is_float() {
-            out.put_floats(&scratch.parts.values, stored.element(), block);
-        } else {
-            out.put_parts(stored, &scratch.parts);
+    if stored.format() == tensor.format() {
+        let parts = &mut scratch.parts;
+        tensor.row_parts(row, parts)?;
+        match stored.description().elements {
+            Elements::Floats { bytes } => out.put_floats(&parts.values, bytes, block),
+            Elements::Integers { prepare } => {
+                prepare(parts);
+                out.put_parts(stored, parts);
+            }
         }
     } else {
         tensor.read_row(row, &mut scratch.wide)?;
@@ -202,7 +206,7 @@ mod tests {
     fn packed(
         wrong: Option<usize>,
         take: impl Fn(&Packed) -> Result<(), LoadError>,
-    ) -> Result<BTreeMap<usize, [Vec<u8>; 4]>, LoadError> {
+    ) -> Result<BTreeMap<usize, Vec<Vec<u8>>>, LoadError> {
         let mut bytes: Vec<u8> = (0..ROWS * WIDTH)
             .flat_map(|index| half::f16::from_f32((index % 997) as f32).to_le_bytes())
             .collect();
@@ -230,12 +234,12 @@ mod tests {
         packer.pack(|packed| {
             let before = pieces
                 .borrow_mut()
-                .insert(packed.first, packed.parts.clone());
+                .insert(packed.first, packed.planes.clone());
             assert!(before.is_none(), "{} twice", packed.first);
             take(packed)
         })?;
-        for (first, parts) in pieces.borrow().iter() {
-            assert_eq!(packer.piece(*first)?.parts, *parts);
+        for (first, planes) in pieces.borrow().iter() {
+            assert_eq!(packer.piece(*first)?.planes, *planes);
         }
         Ok(pieces.into_inner())
     }
@@ -245,7 +249,7 @@ mod tests {
         let pieces = packed(None, |_| Ok(())).unwrap();
         let firsts: Vec<usize> = pieces.keys().copied().collect();
         assert_eq!(firsts, (0..ROWS.div_ceil(TILE)).collect::<Vec<_>>());
-        let bytes: usize = pieces.values().map(|parts| parts[0].len()).sum();
+        let bytes: usize = pieces.values().map(|planes| planes[0].len()).sum();
         assert_eq!(bytes, ROWS.next_multiple_of(TILE) * WIDTH * 2);
     }
 

@@ -3,23 +3,19 @@
 //! Tolerance of a sum: 2e-6 of what it would be if every weight of the column were as large as its largest, plus 2e-6. That is
 //! some 17 units in the last place of f32, as the sums of up to 512 products go in an order of their own.
 
-use half::f16;
 use tidegate_infer::kernels::lab::Lab;
+use tidegate_infer::kernels::{StorageFormat, WeightNumbers};
 use tidegate_infer::{Features, Gpu, KernelVariant};
 use tidegate_weights::{Activation, Format, Tensor};
 
 use crate::support::{PLAIN, Random, assert_same, bare_gpu, gpu, variants};
 
 const TOLERANCE: f64 = 2e-6;
-const FORMATS: [Format; 7] = [
-    Format::F32,
-    Format::F16,
-    Format::Bf16,
-    Format::Int8,
-    Format::Int4,
-    Format::Q4K,
-    Format::Q6K,
-];
+
+/// Every format that a device has weights in.
+fn formats() -> [Format; StorageFormat::ALL.len()] {
+    StorageFormat::ALL.map(StorageFormat::format)
+}
 
 /// Every variant that runs here; those without a feature also on a device without any, with wgpu's checks in the shaders.
 fn labs() -> Vec<(String, Lab)> {
@@ -33,6 +29,21 @@ fn labs() -> Vec<(String, Lab)> {
     labs
 }
 
+/// Of all the bits that there are, with scales of many sizes.
+impl WeightNumbers for Random {
+    fn element(&mut self) -> f32 {
+        self.unit()
+    }
+
+    fn scale(&mut self, largest: f32) -> f32 {
+        largest * (0.5 + 0.5 * self.unit().abs())
+    }
+
+    fn integers(&mut self) -> u8 {
+        self.bits() as u8
+    }
+}
+
 /// A matrix in the bytes of its format, and the numbers they stand for.
 struct Weights {
     format: Format,
@@ -44,34 +55,8 @@ struct Weights {
 
 impl Weights {
     fn random(random: &mut Random, format: Format, rows: usize, width: usize) -> Weights {
-        let mut bytes = Vec::new();
-        for _ in 0..rows * width / format.block() {
-            let mut half = |largest: f32| {
-                let value = largest * (0.5 + 0.5 * random.unit().abs());
-                f16::from_f32(value).to_le_bytes()
-            };
-            match format {
-                Format::F32 => bytes.extend(random.unit().to_le_bytes()),
-                Format::F16 => bytes.extend(f16::from_f32(random.unit()).to_le_bytes()),
-                Format::Bf16 => bytes.extend(half::bf16::from_f32(random.unit()).to_le_bytes()),
-                Format::Int8 => bytes.extend(half(1.0 / 128.0)),
-                Format::Int4 => bytes.extend(half(1.0 / 8.0)),
-                Format::Q4K => bytes.extend([half(1.0 / 500.0), half(1.0 / 100.0)].concat()),
-                Format::Q6K => {}
-            }
-            let numbers = match format {
-                Format::F32 | Format::F16 | Format::Bf16 => 0,
-                Format::Int8 => 32,
-                Format::Int4 => 16,
-                Format::Q4K => 12 + 128,
-                Format::Q6K => 128 + 64 + 16,
-            };
-            bytes.extend((0..numbers).map(|_| random.bits() as u8));
-            if format == Format::Q6K {
-                let value = (0.5 + 0.5 * random.unit().abs()) / 2000.0;
-                bytes.extend(f16::from_f32(value).to_le_bytes());
-            }
-        }
+        let blocks = rows * width / format.block();
+        let bytes = StorageFormat::of(format).made_up(random, blocks);
         let tensor = Tensor::in_memory("random", format, rows, width, &bytes).unwrap();
         let values = tensor.to_f32().unwrap();
         let values = values.into_iter().map(f64::from).collect();
@@ -127,7 +112,7 @@ fn assert_near(found: &[f32], expected: &[(f64, f64)], what: &str) {
 fn products_match_the_reference_in_every_format_at_odd_sizes() {
     for (name, lab) in labs() {
         let mut random = Random(41);
-        for format in FORMATS {
+        for format in formats() {
             for (&width, columns) in widths(format)
                 .iter()
                 .flat_map(|width| [(width, 5), (width, 67)])
@@ -188,17 +173,12 @@ fn erf(x: f64) -> f64 {
 /// embedding. Where no variant needs a feature, `labs` has checked ones in every format.
 #[test]
 fn unchecked_products_give_the_bits_of_checked_ones() {
-    let formats = [
-        Format::F16,
-        Format::Bf16,
-        Format::Int4,
-        Format::Q4K,
-        Format::Q6K,
-    ];
+    let of_models = |format: &Format| matches!(format, Format::F32 | Format::Int8);
+    let formats: Vec<_> = formats().into_iter().filter(|of| !of_models(of)).collect();
     let with_features = |(gpu, _): &(&Gpu, KernelVariant)| gpu.features() != Features::NONE;
     for (gpu, variant) in variants().into_iter().filter(with_features) {
         let labs = [true, false].map(|checked| Lab::on(gpu, variant, checked).unwrap());
-        for format in formats {
+        for &format in &formats {
             let mut random = Random(51);
             let width = widths(format)[0];
             let [a, b] = [(); 2].map(|()| Weights::random(&mut random, format, 67, width));
@@ -281,7 +261,7 @@ fn gated_and_biased_products_match_the_reference() {
 fn an_embedding_is_the_exact_row_of_each_token_in_every_format() {
     for (name, lab) in labs() {
         let mut random = Random(43);
-        for format in FORMATS {
+        for format in formats() {
             for &width in widths(format) {
                 let table = Weights::random(&mut random, format, 71, width);
                 let ids = [70, 0, 31, 32, 33, 70, 5];
@@ -304,7 +284,7 @@ fn an_embedding_is_the_exact_row_of_each_token_in_every_format() {
 fn a_row_has_the_same_bits_at_any_number_of_rows() {
     for (name, lab) in labs() {
         let mut random = Random(44);
-        for (format, times) in FORMATS.into_iter().flat_map(|of| [(of, 2), (of, 9)]) {
+        for (format, times) in formats().into_iter().flat_map(|of| [(of, 2), (of, 9)]) {
             let width = widths(format)[0] * times;
             let weights = Weights::random(&mut random, format, 37, width);
             let input = random.units(32 * width);
@@ -333,7 +313,7 @@ fn products_have_the_same_bits_in_both_variants_for_gpus() {
     let labs = [KernelVariant::Portable, KernelVariant::Subgroup]
         .map(|variant| Lab::on(gpu(), variant, false).unwrap());
     let mut random = Random(52);
-    for format in FORMATS {
+    for format in formats() {
         // 80 groups: more than there are parts, and no multiple of them.
         let width = 2560;
         let weights = Weights::random(&mut random, format, 37, width);
@@ -472,7 +452,7 @@ fn a_row_that_is_no_number_leaves_the_others_alone() {
 fn memory_is_known_to_the_byte_before_it_is_taken() {
     for (name, lab) in labs() {
         let mut random = Random(49);
-        for format in FORMATS {
+        for format in formats() {
             let width = widths(format)[0];
             let [a, b] = [37, 40].map(|rows| Weights::random(&mut random, format, rows, width));
             for (tensors, alternating) in [
@@ -496,7 +476,7 @@ fn products_of_rounded_inputs_are_as_near_as_the_rounding_allows() {
             continue;
         };
         let mut random = Random(50);
-        for format in [Format::F32, Format::Int8, Format::Int4, Format::Q6K] {
+        for format in formats() {
             for (&width, columns) in widths(format)
                 .iter()
                 .flat_map(|width| [(width, 5), (width, 67)])

@@ -6,9 +6,9 @@ use tidegate_weights::{Activation, Format, Tensor};
 use super::{CaseRun, Failure, Numbers, beside, outcome, wide};
 use crate::device::Gpu;
 use crate::kernels::lab::{Experiment, Lab, sequence};
-use crate::kernels::{KernelSet, KernelVariant, StorageFormat, Store};
+use crate::kernels::{KernelSet, KernelVariant, StorageFormat, Store, WeightNumbers};
 use crate::load_error::LoadError;
-use crate::matrix::{BeforeNorm, Input, Matrix, Output, Packing, squares_of};
+use crate::matrix::{BeforeNorm, Description, Input, Matrix, Output, Packing, squares_of};
 use crate::program::Count;
 
 /// Columns of a product, no multiple of what kernels take at a time.
@@ -17,20 +17,33 @@ const COLUMNS: usize = 37;
 /// Columns that lie together on a device, and some to spare for how they lie there.
 const TILE: usize = 64;
 
-/// Widths of rows that are so stored: one of fewer elements than a workgroup takes at once, and one beyond 4,096, of which
-/// every lane has many. Neither is a multiple of what kernels take at a time, as far as the format lets it be.
+/// Widths of rows: one of fewer elements than a workgroup takes at once, and one beyond 4,096, of which every lane has many.
+const WIDTHS: [usize; 2] = [70, 4099];
+
+/// [`WIDTHS`] in whole blocks of a format: no multiples of what kernels take at a time, as far as the format lets them be.
 pub(super) fn widths(stored: StorageFormat) -> [usize; 2] {
-    match stored {
-        StorageFormat::F32 | StorageFormat::F16 | StorageFormat::Bf16 => [70, 4099],
-        StorageFormat::Int8 | StorageFormat::Int4 => [96, 4128],
-        StorageFormat::Q4K | StorageFormat::Q6K => [256, 4352],
-    }
+    WIDTHS.map(|width| width.next_multiple_of(stored.format().block()))
 }
 
 /// Those of [`widths`] that products are tested with: what cannot bind a tile of the wide rows has no model of such rows.
 pub(super) fn bound(gpu: &Gpu, stored: StorageFormat) -> Vec<usize> {
     let fits = |width: &usize| (width * TILE * size_of::<f32>()) as u64 <= gpu.largest_binding;
     widths(stored).into_iter().filter(fits).collect()
+}
+
+/// Floats with all their bits; integers, which scales take to about 1, no larger than 64.
+impl WeightNumbers for Numbers {
+    fn element(&mut self) -> f32 {
+        self.full()
+    }
+
+    fn scale(&mut self, largest: f32) -> f32 {
+        largest
+    }
+
+    fn integers(&mut self) -> u8 {
+        (self.next() * 64.0) as i8 as u8
+    }
 }
 
 /// A value and how far from it what is found may be.
@@ -52,19 +65,11 @@ impl Weights {
         rows: usize,
         width: usize,
     ) -> Result<Weights, Failure> {
-        let format = match stored {
-            StorageFormat::F32 => Format::F32,
-            StorageFormat::F16 => Format::F16,
-            StorageFormat::Bf16 => Format::Bf16,
-            StorageFormat::Int8 => Format::Int8,
-            StorageFormat::Int4 => Format::Int4,
-            StorageFormat::Q4K => Format::Q4K,
-            StorageFormat::Q6K => Format::Q6K,
-        };
+        let format = stored.format();
         let mut weights = Weights {
             format,
             width,
-            bytes: bytes_of(numbers, format, rows * width / format.block()),
+            bytes: stored.made_up(numbers, rows * width / format.block()),
             rows: vec![Vec::new(); rows],
         };
         let mut values = Vec::new();
@@ -113,11 +118,11 @@ pub(super) fn products(
 
 /// How far off a sum may be, as a share of all its products' magnitudes.
 pub(super) fn share_of(kernels: KernelSet, stored: StorageFormat) -> f64 {
-    match (kernels.matmul, stored) {
-        (KernelVariant::F16 | KernelVariant::Cooperative, _) => 2e-3,
-        (KernelVariant::Dot, StorageFormat::Int8 | StorageFormat::Int4) => 1e-2,
-        (_, StorageFormat::Q4K | StorageFormat::Q6K) => 1e-5,
-        _ => 1e-6,
+    let Description { dot, tolerance, .. } = stored.description();
+    match kernels.matmul {
+        KernelVariant::F16 | KernelVariant::Cooperative => 2e-3,
+        KernelVariant::Dot if dot.is_some() => 1e-2,
+        _ => *tolerance,
     }
 }
 
@@ -379,31 +384,75 @@ pub(super) fn embedding(lab: &Lab, stored: StorageFormat) -> Result<(), Failure>
     let case = format!("{stored:?} embeddings");
     outcome(lab, &experiment, 0, table.width)?.compare(&case, &expected)
 }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Adapter, DeviceOptions, Sabotage};
+    use crate::kernels::self_test::{Tested, Wrong, self_test};
+    use crate::kernels::{EmbedKernel, Kernel, KernelSet, MatmulKernel, Subgroups, Tiling};
+    use crate::matrix::Layout;
 
-/// Blocks of weights in the bytes of a format, of numbers about 1.
-fn bytes_of(numbers: &mut Numbers, format: Format, blocks: usize) -> Vec<u8> {
-    let half = |value: f32| half::f16::from_f32(value).to_le_bytes();
-    let mut bytes = Vec::new();
-    for _ in 0..blocks {
-        let mut integers = |count| {
-            let integers = numbers.take(count).into_iter();
-            integers.map(|x| (x * 64.0) as i8 as u8).collect::<Vec<_>>()
+    /// Whatever is in the table of formats: with its own made-up weights, by every tiling that a model of it runs.
+    #[test]
+    fn every_format_is_tried_and_kernels_that_compute_nothing_are_seen() {
+        let adapter = Adapter::choose(Some("cpu")).unwrap();
+        let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
+        let sets = [
+            KernelVariant::Portable,
+            KernelVariant::Software,
+            KernelVariant::Dot,
+        ]
+        .map(|variant| KernelSet::of(variant, true, false));
+        let all = || {
+            sets.into_iter()
+                .flat_map(|set| StorageFormat::ALL.map(|of| (set, of)))
         };
-        match format {
-            Format::F32 => bytes.extend(numbers.full().to_le_bytes()),
-            Format::F16 => bytes.extend(half(numbers.full())),
-            Format::Bf16 => bytes.extend(half::bf16::from_f32(numbers.full()).to_le_bytes()),
-            Format::Int8 => bytes.extend([&half(1.0 / 64.0)[..], &integers(32)].concat()),
-            Format::Int4 => bytes.extend([&half(1.0 / 8.0)[..], &integers(16)].concat()),
-            Format::Q4K => {
-                let scales = [half(1.0 / 512.0), half(1.0 / 64.0)].concat();
-                bytes.extend([scales, integers(12 + 128)].concat());
+        let tests = |set: KernelSet, stored| {
+            let normed = Tested::NormedProducts(stored, Store::Plain);
+            let by_columns = set.matmul == KernelVariant::Portable;
+            [
+                Tested::Products(stored, Store::Plain),
+                Tested::Embedding(stored),
+            ]
+            .into_iter()
+            .chain(by_columns.then_some(normed))
+        };
+        for (set, stored) in all() {
+            for tested in tests(set, stored) {
+                assert_eq!(self_test(&gpu, set, tested).unwrap(), None, "{set:?}");
             }
-            Format::Q6K => {
-                // Subnormal in f16, as most models have it: a driver may not flush it to zero.
-                bytes.extend([&integers(128 + 64 + 16)[..], &half(1.0 / 32768.0)].concat());
+            let layout = Layout::of(set);
+            let embed = Kernel::Embed(EmbedKernel { stored, layout });
+            assert!(gpu.was_tried(embed), "{embed:?}");
+            let tried = |broadcast| {
+                let subgroups = Subgroups {
+                    broadcast,
+                    lanes: 4,
+                };
+                let tilings = Tiling::of(set, stored, subgroups).into_iter();
+                let mut kernels = tilings.map(|(_, tiling)| {
+                    Kernel::Matmul(MatmulKernel {
+                        tiling,
+                        stored,
+                        store: Store::Plain,
+                        normed: false,
+                    })
+                });
+                kernels.all(|kernel| gpu.was_tried(kernel))
+            };
+            assert!(tried(false) || tried(true), "{set:?}: {stored:?}");
+        }
+        for kernel in ["matmul", "embed"] {
+            gpu.sabotage(kernel, Sabotage::DoesNothing);
+        }
+        for (set, stored) in all() {
+            for tested in tests(set, stored) {
+                let found = self_test(&gpu, set, tested).unwrap();
+                assert!(
+                    matches!(found, Some(Wrong::Numbers { .. })),
+                    "{set:?}, {tested:?}: {found:?}"
+                );
             }
         }
     }
-    bytes
 }

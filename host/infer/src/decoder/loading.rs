@@ -303,7 +303,7 @@ impl<'a> DecoderLoading<'a> {
         match &rows.qkv {
             Some(projected) => {
                 let output = Output::Rows(projected, Store::Plain);
-                self.into_branch(builder, norm, begun, &qkv, output, rows)?;
+                self.begin_branch(builder, norm, begun, &qkv, output, rows)?;
                 builder.heads(&heads, [angles, &extras], [projected, &rows.queries], cache)?;
             }
             None => {
@@ -314,7 +314,7 @@ impl<'a> DecoderLoading<'a> {
                     angles,
                     extras: &extras,
                 });
-                self.into_branch(builder, norm, begun, &qkv, output, rows)?;
+                self.begin_branch(builder, norm, begun, &qkv, output, rows)?;
             }
         }
         let buffers = [&rows.queries, &rows.scratch, &rows.attended];
@@ -328,18 +328,18 @@ impl<'a> DecoderLoading<'a> {
         };
         let norm = of(LayerTensor::MlpNorm);
         let around = (of(LayerTensor::PostAttentionNorm), Some(norm));
-        self.branch(builder, (&output, bias), &rows.attended, around, rows)?;
+        self.end_branch(builder, (&output, bias), &rows.attended, around, rows)?;
 
         let gated = Output::Rows(&rows.active, Store::Gated(config.activation));
-        self.into_branch(builder, norm, true, &gate_up, gated, rows)?;
+        self.begin_branch(builder, norm, true, &gate_up, gated, rows)?;
         let next = (layer + 1 < config.layers.len())
             .then_some(DecoderTensor::Layer(layer + 1, LayerTensor::AttentionNorm));
         let around = (of(LayerTensor::PostMlpNorm), next);
-        self.branch(builder, (&down, None), &rows.active, around, rows)
+        self.end_branch(builder, (&down, None), &rows.active, around, rows)
     }
 
     /// The beginning of a branch: the norm of the stream, which the end of the branch before may have begun, and a product.
-    fn into_branch(
+    fn begin_branch(
         &self,
         builder: &mut Builder<'_>,
         norm: DecoderTensor,
@@ -379,7 +379,7 @@ impl<'a> DecoderLoading<'a> {
 
     /// The end of a branch: `input` times `matrix`, with a bias and a norm where the family has them, added to the stream. The norms
     /// are that of the branch, and that of the stream which is next.
-    fn branch(
+    fn end_branch(
         &self,
         builder: &mut Builder<'_>,
         (matrix, bias): (&Matrix, Option<Buffer>),

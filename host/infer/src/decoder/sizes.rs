@@ -278,7 +278,7 @@ pub(super) fn tested(
         products.for_each(&mut add);
     };
     products(&head, Store::Plain, false);
-    // As the ends of branches are in `DecoderLoading::branch`.
+    // As the ends of branches are in `DecoderLoading::end_branch`.
     let branch = |alone| if alone { Store::Plain } else { Store::Residual };
     let stores = [
         Store::Plain,

@@ -1,4 +1,4 @@
-// Where a position of a sequence lies in the KV blocks.
+// Where a position of a sequence lies in the KV blocks, and its heads.
 
 @group(0) @binding(1) var<storage, read> tables: array<u32>; // [max_rows * blocks of a sequence]: blocks of each sequence of the step
 
@@ -7,4 +7,14 @@ const BLOCK: u32 = 16u; // positions of a block
 // Place among all positions of all blocks.
 fn paged(table: u32, position: u32) -> u32 {
     return tables[table + position / BLOCK] * BLOCK + position % BLOCK;
+}
+
+// Where a key and value head of a place begins.
+fn head_at(place: u32, head: u32) -> u32 {
+    return (place * params.kv_heads + head) * width_of_head() + place / BLOCK * params.kv_heads * SCALES;
+}
+
+// Where the scales begin that a head has in the block of a place.
+fn scales_at(place: u32, head: u32) -> u32 {
+    return head_at((place / BLOCK + 1u) * BLOCK, 0u) - (params.kv_heads - head) * SCALES;
 }

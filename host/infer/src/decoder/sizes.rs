@@ -143,8 +143,9 @@ impl DecoderSizes {
             rows,
             samples,
             tables: rows * options.context.div_ceil(BLOCK),
-            cache: (options.cached_positions() * config.kv_heads * head * options.kv.bytes())
-                as u64,
+            cache: (options.cached_positions()
+                * config.kv_heads
+                * options.kv.head_bytes(config.head_dim)) as u64,
             sampler: Sampler::bytes(kernels, config.vocabulary, samples),
             layers: config.layers.len(),
         }

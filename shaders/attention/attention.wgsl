@@ -13,6 +13,14 @@ struct Params {
 
 @group(0) @binding(4) var<uniform> params: Params;
 
+fn kv_heads() -> u32 {
+    return params.kv_heads;
+}
+
+fn quads_of_head() -> u32 {
+    return params.stride4;
+}
+
 // First position that the row at `position` sees.
 fn first_seen(position: u32) -> u32 {
     return position - min(position, params.window - 1u);

@@ -15,11 +15,6 @@ struct Own {
     b: u32,
 }
 
-// What a head has of `cached`.
-fn cached_stride() -> u32 {
-    return params.stride4;
-}
-
 fn own_of(pair: u32) -> Own {
     let last = params.stride4 - 1u;
     return Own(min(2u * pair, last), min(2u * pair + 1u, last));

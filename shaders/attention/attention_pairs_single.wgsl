@@ -2,7 +2,7 @@
 
 const QUADS: u32 = 1u;
 
-@group(0) @binding(2) var<storage, read> cached: array<Kv>; // [blocks, BLOCK, kv_heads, stride / 4]
+@group(0) @binding(2) var<storage, read> cached: array<Kv>; // [blocks, BLOCK, kv_heads, stride / 4], and scales
 
 struct Pair {
     a: vec4<f32>,
@@ -14,11 +14,6 @@ struct Own {
     at: u32,
 }
 
-// What a head has of `cached`.
-fn cached_stride() -> u32 {
-    return params.stride4;
-}
-
 fn own_of(pair: u32) -> Own {
     return Own(min(pair, params.stride4 - 1u));
 }
@@ -27,7 +22,11 @@ fn pair_at(head: u32, own: Own) -> Pair {
     return Pair(from_kv(cached[head + own.at]), vec4<f32>());
 }
 
-// A word of each line of a cache that holds eight quads of a head from `pair` on.
+// Something of each line of a cache that holds eight quads of a head from `pair` on.
 fn touch(head: u32, pair: u32) -> u32 {
-    return bitcast<u32>(cached[head + own_of(pair).at].x) | bitcast<u32>(cached[head + own_of(pair + 4u).at].x);
+    let word = word_of(cached[head + own_of(pair).at]);
+    if (TWO_LINES) {
+        return word | word_of(cached[head + own_of(pair + 4u).at]);
+    }
+    return word;
 }

@@ -1,9 +1,9 @@
-// Keys or values in f16 as the software attention reads them where heads are pairs of quads: both quads with one read, since a
-// read costs these adapters as much as two thirds of one of twice the width.
+// Keys or values in f16 or int8 as the software attention reads them where heads are pairs of quads: both quads with one read, since
+// a read costs these adapters as much as two thirds of one of twice the width.
 
 const QUADS: u32 = 2u;
 
-@group(0) @binding(2) var<storage, read> cached: array<vec4<u32>>; // [blocks, BLOCK, kv_heads, stride / 8]
+@group(0) @binding(2) var<storage, read> cached: array<KvPair>; // [blocks, BLOCK, kv_heads, stride / 8], and scales
 
 struct Pair {
     a: vec4<f32>,
@@ -15,21 +15,20 @@ struct Own {
     at: u32,
 }
 
-// What a head has of `cached`.
-fn cached_stride() -> u32 {
-    return params.stride4 / 2u;
-}
-
 fn own_of(pair: u32) -> Own {
-    return Own(min(pair, params.stride4 / 2u - 1u));
+    return Own(min(pair, width_of_head() - 1u));
 }
 
 fn pair_at(head: u32, own: Own) -> Pair {
     let x = cached[head + own.at];
-    return Pair(from_kv(x.xy), from_kv(x.zw));
+    return Pair(from_kv(first_of(x)), from_kv(second_of(x)));
 }
 
 // A word of each line of a cache that holds eight pairs of a head from `pair` on.
 fn touch(head: u32, pair: u32) -> u32 {
-    return cached[head + own_of(pair).at].x | cached[head + own_of(pair + 4u).at].x;
+    let word = cached[head + own_of(pair).at].x;
+    if (TWO_LINES) {
+        return word | cached[head + own_of(pair + 4u).at].x;
+    }
+    return word;
 }

@@ -42,8 +42,9 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
         let position = part.begin + g * GROUP + lane * 4u;
         // Past the last position its key is read again.
         let left = part.last - min(position, part.last & 0xfffffffcu);
-        let places = vec4<u32>(own_place(part, g, lane)) + min(vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(left));
-        let at = (places * params.kv_heads + kv_head(id.y)) * cached_stride();
+        let place = own_place(part, g, lane);
+        let stride = params.kv_heads * width_of_head();
+        let at = vec4<u32>(head_at(place, kv_head(id.y))) + min(vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(left)) * stride;
         var sums: array<vec4<f32>, QUERIES>;
         for (var q = 0u; q < QUERIES; q++) {
             sums[q] = vec4<f32>();
@@ -66,11 +67,15 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
             query_7(d, &starts, &own, &y);
             multiply(d * 4u + 3u, at, &x, &y, &sums);
         }
+        let scales = scales_of(place, kv_head(id.y));
         let positions = vec4<u32>(position) + vec4<u32>(0u, 1u, 2u, 3u);
         for (var q = 0u; q < QUERIES; q++) {
             let own = ends[q / HEADS];
             let inside = (positions >= vec4<u32>(first_seen(own))) & (positions <= vec4<u32>(own));
-            let sum = sums[q];
+            var sum = sums[q];
+            if (SCALED) {
+                sum *= scales;
+            }
             let score = vec4<f32>(score_of(sum.x), score_of(sum.y), score_of(sum.z), score_of(sum.w));
             let head = query_of(q, id.y, &rows);
             scores[head * (scores_of_head() / 4u) + g * 8u + lane] = select(vec4<f32>(NOTHING), score, inside);

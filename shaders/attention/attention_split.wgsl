@@ -3,9 +3,7 @@
 // row's position alone. Workgroup: one split of one unit of one row; a head is at most LANES * 4 elements.
 // Grid: (splits, units, rows).
 
-@group(0) @binding(2) var<storage, read> keys: array<Kv>;               // [blocks, BLOCK, kv_heads, stride / 4]
 @group(0) @binding(3) var<storage, read> queries: array<vec4<f32>>;     // [rows, heads, stride / 4]
-@group(0) @binding(5) var<storage, read> values: array<Kv>;             // [blocks, BLOCK, kv_heads, stride / 4]
 @group(0) @binding(7) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
 // Sums of PAIR heads go through workgroup memory together.
@@ -13,7 +11,7 @@
 const EACH: u32 = SPLIT / LANES;      // positions of a lane
 const FOURS: u32 = (HEADS + 3u) / 4u; // of heads, whose maxima and sums are taken together
 
-var<workgroup> places: array<u32, SPLIT>;          // where each position of the split lies
+var<workgroup> places: array<u32, SPLIT>;          // where the head of each position of the split lies
 var<workgroup> weights: array<f32, HEADS * SPLIT>; // of each position, once the highest score is known
 var<workgroup> partial: array<vec4<f32>, PAIR * LANES>; // [PAIR, LANES]
 
@@ -31,6 +29,7 @@ fn main(place: Place) {
     let query = (row * params.heads + unit * HEADS) * params.stride4;
 
     // Scores: a lane has positions LANES apart.
+    var value_scales: array<f32, EACH>;
     var highest: array<f32, HEADS>;
     for (var g = 0u; g < HEADS; g++) {
         highest[g] = -3.0e38;
@@ -38,36 +37,39 @@ fn main(place: Place) {
     for (var i = 0u; i < EACH; i++) {
         let at = place.lane + i * LANES;
         if (at < count) {
-            let cached = paged(entry.x, begin + at) * params.kv_heads + kv_head(unit);
-            places[at] = cached * params.stride4;
+            let cached = paged(entry.x, begin + at);
+            let key = head_at(cached, kv_head(unit));
+            places[at] = key;
+            let scales = scales_of(cached, kv_head(unit));
+            value_scales[i] = scales.y;
             var sums: array<f32, HEADS>;
             for (var g = 0u; g < HEADS; g++) {
                 sums[g] = 0.0;
             }
             // Four keys are on their way at once.
-            let key = cached * params.stride4;
             var d = 0u;
             for (; d + 4u <= params.stride4; d += 4u) {
-                let k_0 = from_kv(keys[key + d]);
-                let k_1 = from_kv(keys[key + d + 1u]);
-                let k_2 = from_kv(keys[key + d + 2u]);
-                let k_3 = from_kv(keys[key + d + 3u]);
+                let k = four_of_key(key, d);
                 for (var g = 0u; g < HEADS; g++) {
                     let q = query + g * params.stride4 + d;
-                    sums[g] += dot(k_0, queries[q]);
-                    sums[g] += dot(k_1, queries[q + 1u]);
-                    sums[g] += dot(k_2, queries[q + 2u]);
-                    sums[g] += dot(k_3, queries[q + 3u]);
+                    sums[g] += dot(k.a, queries[q]);
+                    sums[g] += dot(k.b, queries[q + 1u]);
+                    sums[g] += dot(k.c, queries[q + 2u]);
+                    sums[g] += dot(k.d, queries[q + 3u]);
                 }
             }
             for (; d < params.stride4; d++) {
-                let k = from_kv(keys[key + d]);
+                let k = of_key(key, d);
                 for (var g = 0u; g < HEADS; g++) {
                     sums[g] += dot(k, queries[query + g * params.stride4 + d]);
                 }
             }
             for (var g = 0u; g < HEADS; g++) {
-                let score = score_of(sums[g]);
+                var product = sums[g];
+                if (SCALED) {
+                    product *= scales.x;
+                }
+                let score = score_of(product);
                 weights[g * SPLIT + at] = score;
                 highest[g] = max(highest[g], score);
             }
@@ -90,9 +92,12 @@ fn main(place: Place) {
         for (var i = 0u; i < EACH; i++) {
             let at = place.lane + i * LANES;
             if (at < count) {
-                let weight = exp(weights[g * SPLIT + at] - highest[g]);
-                weights[g * SPLIT + at] = weight;
+                var weight = exp(weights[g * SPLIT + at] - highest[g]);
                 sum += weight;
+                if (SCALED) {
+                    weight *= value_scales[i];
+                }
+                weights[g * SPLIT + at] = weight;
             }
         }
         total[g] = sum;
@@ -122,10 +127,10 @@ fn main(place: Place) {
             let at_1 = min(at + shares, count - 1u);
             let at_2 = min(at + 2u * shares, count - 1u);
             let at_3 = min(at + 3u * shares, count - 1u);
-            let v_0 = from_kv(values[places[at] + d]);
-            let v_1 = from_kv(values[places[at_1] + d]);
-            let v_2 = from_kv(values[places[at_2] + d]);
-            let v_3 = from_kv(values[places[at_3] + d]);
+            let v_0 = of_value(places[at], d);
+            let v_1 = of_value(places[at_1], d);
+            let v_2 = of_value(places[at_2], d);
+            let v_3 = of_value(places[at_3], d);
             for (var g = 0u; g < HEADS; g++) {
                 let w = g * SPLIT;
                 sums[g] += weights[w + at] * v_0;

@@ -5,20 +5,26 @@
 @group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [rows, heads, scores_of_head() / 4], the last 8 for the tile's sums
 @group(0) @binding(5) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
-// Adds up four positions from `place` on; past the last, `left` away, its value is read again and weighs nothing.
+// Four positions beside each other.
+struct Four {
+    place: u32, // of the first
+    left: u32,  // from there to the last that is read
+}
+
+// Adds them up; past the last its value is read again and weighs nothing.
 fn multiply(
-    place: u32,
-    left: u32,
+    four: Four,
     head: u32,
     own: Own,
     x: ptr<function, array<vec4<f32>, QUERIES>>,
     sums: ptr<function, array<Pair, QUERIES>>,
 ) {
-    let stride = params.kv_heads * cached_stride();
-    let v0 = pair_at(place * stride + head, own);
-    let v1 = pair_at((place + min(1u, left)) * stride + head, own);
-    let v2 = pair_at((place + min(2u, left)) * stride + head, own);
-    let v3 = pair_at((place + min(3u, left)) * stride + head, own);
+    let stride = params.kv_heads * width_of_head();
+    let at = head_at(four.place, head);
+    let v0 = pair_at(at, own);
+    let v1 = pair_at(at + min(1u, four.left) * stride, own);
+    let v2 = pair_at(at + min(2u, four.left) * stride, own);
+    let v3 = pair_at(at + min(3u, four.left) * stride, own);
     for (var q = 0u; q < QUERIES; q++) {
         let w = (*x)[q];
         (*sums)[q].a += w.x * v0.a + w.y * v1.a + w.z * v2.a + w.w * v3.a;
@@ -33,11 +39,24 @@ fn left_at(position: u32, last: u32) -> u32 {
     return last - min(position, last & 0xfffffffcu);
 }
 
+// Their scales; past the last none, since what stands there may be no number.
+fn scales_left(four: Four, head: u32) -> vec4<f32> {
+    return select(vec4<f32>(), scales_of(four.place, head), vec4<u32>(0u, 1u, 2u, 3u) <= vec4<u32>(four.left));
+}
+
+// Weights with the scales of their values.
+fn scaled(weights: vec4<f32>, scales: vec4<f32>) -> vec4<f32> {
+    if (SCALED) {
+        return weights * scales;
+    }
+    return weights;
+}
+
 // Reads of four values from `place` on what brings all that a workgroup needs of them into the cache: by themselves, reads are so many
 // instructions apart that few of them wait for memory at a time.
 fn touch_four(place: u32, head: u32, pair: u32) -> u32 {
-    let stride = params.kv_heads * cached_stride();
-    let at = place * stride + head;
+    let stride = params.kv_heads * width_of_head();
+    let at = head_at(place, head);
     return touch(at, pair) | touch(at + stride, pair) | touch(at + 2u * stride, pair) | touch(at + 3u * stride, pair);
 }
 
@@ -50,7 +69,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
     let pair = id.x * 8u + lane;
     let d = pair * QUADS;
     let own = own_of(pair);
-    let head = kv_head(id.y) * cached_stride();
+    let head = kv_head(id.y);
     var starts: array<u32, QUERIES>;
     var limits: array<u32, QUERIES>;
     var highest: array<f32, QUERIES>;
@@ -82,23 +101,32 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
         let ahead = touch_four(next, head, id.x * 8u);
         var held: array<vec4<f32>, QUERIES>;
         var x: array<vec4<f32>, QUERIES>;
-        hold_weights(g, lane, &starts, &highest, &held, &totals);
-        weight_0(g, &starts, &highest, &held, &totals, &x);
-        multiply(place_0(part.table, position, part.last, place), left_at(position + 0u, part.last), head, own, &x, &sums);
-        weight_1(g, &starts, &highest, &held, &totals, &x);
-        multiply(place_1(part.table, position, part.last, place), left_at(position + 4u, part.last), head, own, &x, &sums);
-        weight_2(g, &starts, &highest, &held, &totals, &x);
-        multiply(place_2(part.table, position, part.last, place), left_at(position + 8u, part.last), head, own, &x, &sums);
-        weight_3(g, &starts, &highest, &held, &totals, &x);
-        multiply(place_3(part.table, position, part.last, place), left_at(position + 12u, part.last), head, own, &x, &sums);
-        weight_4(g, &starts, &highest, &held, &totals, &x);
-        multiply(place_4(part.table, position, part.last, place), left_at(position + 16u, part.last), head, own, &x, &sums);
-        weight_5(g, &starts, &highest, &held, &totals, &x);
-        multiply(place_5(part.table, position, part.last, place), left_at(position + 20u, part.last), head, own, &x, &sums);
-        weight_6(g, &starts, &highest, &held, &totals, &x);
-        multiply(place_6(part.table, position, part.last, place), left_at(position + 24u, part.last), head, own, &x, &sums);
-        weight_7(g, &starts, &highest, &held, &totals, &x);
-        multiply(place_7(part.table, position, part.last, place), left_at(position + 28u, part.last), head, own, &x, &sums);
+        var four: Four;
+        hold_weights(g, lane, Four(place, left_at(position + lane * 4u, part.last)), head, &starts, &highest, &held, &totals);
+        four = Four(place_0(part.table, position, part.last, place), left_at(position + 0u, part.last));
+        weight_0(g, four, head, &starts, &highest, &held, &totals, &x);
+        multiply(four, head, own, &x, &sums);
+        four = Four(place_1(part.table, position, part.last, place), left_at(position + 4u, part.last));
+        weight_1(g, four, head, &starts, &highest, &held, &totals, &x);
+        multiply(four, head, own, &x, &sums);
+        four = Four(place_2(part.table, position, part.last, place), left_at(position + 8u, part.last));
+        weight_2(g, four, head, &starts, &highest, &held, &totals, &x);
+        multiply(four, head, own, &x, &sums);
+        four = Four(place_3(part.table, position, part.last, place), left_at(position + 12u, part.last));
+        weight_3(g, four, head, &starts, &highest, &held, &totals, &x);
+        multiply(four, head, own, &x, &sums);
+        four = Four(place_4(part.table, position, part.last, place), left_at(position + 16u, part.last));
+        weight_4(g, four, head, &starts, &highest, &held, &totals, &x);
+        multiply(four, head, own, &x, &sums);
+        four = Four(place_5(part.table, position, part.last, place), left_at(position + 20u, part.last));
+        weight_5(g, four, head, &starts, &highest, &held, &totals, &x);
+        multiply(four, head, own, &x, &sums);
+        four = Four(place_6(part.table, position, part.last, place), left_at(position + 24u, part.last));
+        weight_6(g, four, head, &starts, &highest, &held, &totals, &x);
+        multiply(four, head, own, &x, &sums);
+        four = Four(place_7(part.table, position, part.last, place), left_at(position + 28u, part.last));
+        weight_7(g, four, head, &starts, &highest, &held, &totals, &x);
+        multiply(four, head, own, &x, &sums);
         place = next + (ahead & params.nothing);
     }
     for (var q = 0u; q < QUERIES; q++) {

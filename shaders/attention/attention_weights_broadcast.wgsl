@@ -24,14 +24,17 @@ fn find_highest(
 fn hold_weights(
     g: u32,
     lane: u32,
+    four: Four,
+    head: u32,
     starts: ptr<function, array<u32, QUERIES>>,
     highest: ptr<function, array<f32, QUERIES>>,
     own: ptr<function, array<vec4<f32>, QUERIES>>,
     totals: ptr<function, array<vec4<f32>, QUERIES>>,
 ) {
+    let scales = scales_left(four, head);
     for (var q = 0u; q < QUERIES; q++) {
         let weight = exp(scores[(*starts)[q] + g * 8u + lane] - (*highest)[q]);
-        (*own)[q] = weight;
+        (*own)[q] = scaled(weight, scales);
         (*totals)[q] += weight;
     }
 }

@@ -2,6 +2,8 @@
 
 fn weight_$N(
     g: u32,
+    four: Four,
+    head: u32,
     starts: ptr<function, array<u32, QUERIES>>,
     highest: ptr<function, array<f32, QUERIES>>,
     own: ptr<function, array<vec4<f32>, QUERIES>>,

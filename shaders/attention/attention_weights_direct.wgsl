@@ -29,6 +29,8 @@ fn find_highest(
 fn hold_weights(
     g: u32,
     lane: u32,
+    four: Four,
+    head: u32,
     starts: ptr<function, array<u32, QUERIES>>,
     highest: ptr<function, array<f32, QUERIES>>,
     own: ptr<function, array<vec4<f32>, QUERIES>>,

@@ -2,15 +2,18 @@
 
 fn weight_$N(
     g: u32,
+    four: Four,
+    head: u32,
     starts: ptr<function, array<u32, QUERIES>>,
     highest: ptr<function, array<f32, QUERIES>>,
     own: ptr<function, array<vec4<f32>, QUERIES>>,
     totals: ptr<function, array<vec4<f32>, QUERIES>>,
     x: ptr<function, array<vec4<f32>, QUERIES>>,
 ) {
+    let scales = scales_left(four, head);
     for (var q = 0u; q < QUERIES; q++) {
         let weight = exp(scores[(*starts)[q] + g * 8u + $Nu] - (*highest)[q]);
-        (*x)[q] = weight;
+        (*x)[q] = scaled(weight, scales);
         (*totals)[q] += weight;
     }
 }

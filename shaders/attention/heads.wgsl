@@ -16,10 +16,18 @@ struct Params {
 @group(0) @binding(3) var<storage, read> qkv: array<f32>;                 // [rows, heads + 2 * kv_heads, stride]
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<storage, read_write> queries: array<vec4<f32>>; // [rows, heads, stride / 4]
-@group(0) @binding(6) var<storage, read_write> keys: array<Kv>;           // [blocks, BLOCK, kv_heads, stride / 4]
-@group(0) @binding(7) var<storage, read_write> values: array<Kv>;         // [blocks, BLOCK, kv_heads, stride / 4]
+@group(0) @binding(6) var<storage, read_write> keys: array<Kv>;           // [blocks, BLOCK, kv_heads, stride / 4], and scales
+@group(0) @binding(7) var<storage, read_write> values: array<Kv>;         // [blocks, BLOCK, kv_heads, stride / 4], and scales
 // [heads + 2 * kv_heads, stride] of bias, then [stride] of query norm and [stride] of key norm; each only where it is used.
 @group(0) @binding(8) var<storage, read> extras: array<f32>;
+
+fn kv_heads() -> u32 {
+    return params.kv_heads;
+}
+
+fn quads_of_head() -> u32 {
+    return params.stride4;
+}
 
 // Element `e` of a head, with its bias.
 fn biased(source: u32, head: u32, e: u32) -> f32 {
@@ -59,25 +67,47 @@ fn turned(source: u32, head: u32, e: u32, scale: f32, position: u32) -> f32 {
     return x * angle.x + normed(source, head, e - params.half, scale) * angle.y;
 }
 
-// Elements 4 * e4 to 4 * e4 + 3 of a head of a row, to where attention finds them.
-fn put(row: u32, head: u32, e4: u32, scale: f32) {
+// Elements 4 * e4 to 4 * e4 + 3 of a head of a row, biased, normed and turned.
+fn quad_of(row: u32, head: u32, e4: u32, scale: f32) -> vec4<f32> {
     let entry = step.entries[row];
     let source = (row * (params.heads + 2u * params.kv_heads) + head) * params.stride4 * 4u;
     let e = e4 * 4u;
-    let x = vec4<f32>(
+    return vec4<f32>(
         turned(source, head, e, scale, entry.z),
         turned(source, head, e + 1u, scale, entry.z),
         turned(source, head, e + 2u, scale, entry.z),
         turned(source, head, e + 3u, scale, entry.z),
     );
+}
+
+// Whether a head is kept with a scale.
+fn is_scaled(head: u32) -> bool {
+    return SCALED && head >= params.heads;
+}
+
+// Puts those of a head to where attention finds them; `greatest` is the head's greatest element by magnitude, if it is kept with a
+// scale.
+fn put(row: u32, head: u32, e4: u32, x: vec4<f32>, greatest: f32) {
     if (head < params.heads) {
         queries[(row * params.heads + head) * params.stride4 + e4] = x;
         return;
     }
-    let place = paged(entry.x, entry.z) * params.kv_heads;
+    let entry = step.entries[row];
+    let place = paged(entry.x, entry.z);
     if (head < params.heads + params.kv_heads) {
-        keys[(place + head - params.heads) * params.stride4 + e4] = to_kv(x);
+        keys[head_at(place, head - params.heads) + e4] = to_kv(x, greatest);
     } else {
-        values[(place + head - params.heads - params.kv_heads) * params.stride4 + e4] = to_kv(x);
+        values[head_at(place, head - params.heads - params.kv_heads) + e4] = to_kv(x, greatest);
+    }
+}
+
+// The same with the scale of a head that has one.
+fn put_scale(row: u32, head: u32, greatest: f32) {
+    let entry = step.entries[row];
+    let place = paged(entry.x, entry.z);
+    if (head < params.heads + params.kv_heads) {
+        keys[scales_at(place, head - params.heads) + place % BLOCK] = scale_to_kv(greatest);
+    } else {
+        values[scales_at(place, head - params.heads - params.kv_heads) + place % BLOCK] = scale_to_kv(greatest);
     }
 }

@@ -16,7 +16,18 @@ fn main(place: Place) {
         }
         scale = inverseSqrt(workgroup_sum(place, squares) / params.dim + params.epsilon);
     }
+    var x = vec4<f32>();
     if (place.lane < params.stride4) {
-        put(place.group.y, head, place.lane, scale);
+        x = quad_of(place.group.y, head, place.lane, scale);
+    }
+    var greatest = 0.0;
+    if (is_scaled(head)) {
+        greatest = workgroup_max(place, magnitude(x));
+        if (place.lane == 0u) {
+            put_scale(place.group.y, head, greatest);
+        }
+    }
+    if (place.lane < params.stride4) {
+        put(place.group.y, head, place.lane, x, greatest);
     }
 }

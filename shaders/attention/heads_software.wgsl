@@ -17,7 +17,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         scale = inverseSqrt(squares / params.dim + params.epsilon);
     }
+    var greatest = 0.0;
+    if (is_scaled(head)) {
+        for (var e4 = 0u; e4 < params.stride4; e4++) {
+            greatest = max(greatest, magnitude(quad_of(group.y, head, e4, scale)));
+        }
+        put_scale(group.y, head, greatest);
+    }
     for (var e4 = 0u; e4 < params.stride4; e4++) {
-        put(group.y, head, e4, scale);
+        put(group.y, head, e4, quad_of(group.y, head, e4, scale), greatest);
     }
 }

@@ -1,11 +1,32 @@
-// Keys and values kept as f32.
+// Keys and values kept as f32: UNIT quads of a head are read at once.
 
 alias Kv = vec4<f32>;
 
-fn to_kv(x: vec4<f32>) -> Kv {
+const SCALED: bool = false;  // whether a head has a scale at each position
+const SCALES: u32 = 0u;      // what a block has of scales for a head, in what is read at once
+const TWO_LINES: bool = true; // whether eight that are read lie in more than one line of a cache
+
+fn to_kv(x: vec4<f32>, greatest: f32) -> Kv {
     return x;
+}
+
+fn magnitude(x: vec4<f32>) -> f32 {
+    return 0.0;
+}
+
+fn scale_to_kv(greatest: f32) -> Kv {
+    return Kv();
+}
+
+fn word_of(x: Kv) -> u32 {
+    return bitcast<u32>(x.x);
 }
 
 fn from_kv(x: Kv) -> vec4<f32> {
     return x;
+}
+
+// What is read at once of a head, in all.
+fn width_of_head() -> u32 {
+    return quads_of_head() / UNIT;
 }

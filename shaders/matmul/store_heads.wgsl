@@ -20,6 +20,14 @@ struct OfHeads {
 @group(0) @binding(18) var<storage, read_write> values_of: array<Kv>;    // the same
 @group(0) @binding(19) var<storage, read> biases: array<vec4<f32>>;      // [heads + 2 * kv_heads, stride / 4]
 
+fn kv_heads() -> u32 {
+    return of_heads.kv_heads;
+}
+
+fn quads_of_head() -> u32 {
+    return of_heads.stride4;
+}
+
 // A pair of elements at its angle.
 fn turn(pair: vec2<f32>, angle: vec2<f32>) -> vec2<f32> {
     return vec2<f32>(pair.x * angle.x - pair.y * angle.y, pair.y * angle.x + pair.x * angle.y);
@@ -46,10 +54,10 @@ fn store(row: u32, column4: u32, sums: vec4<f32>) {
         output[(row * of_heads.heads + head) * of_heads.stride4 + e4] = x;
         return;
     }
-    let kept = (paged(entry.x, entry.z) * of_heads.kv_heads + (head - of_heads.heads) % of_heads.kv_heads) * of_heads.stride4 + e4;
+    let kept = head_at(paged(entry.x, entry.z), (head - of_heads.heads) % of_heads.kv_heads) + e4;
     if (turns) {
-        keys[kept] = to_kv(x);
+        keys[kept] = to_kv(x, 0.0);
     } else {
-        values_of[kept] = to_kv(x);
+        values_of[kept] = to_kv(x, 0.0);
     }
 }

@@ -299,11 +299,7 @@ impl Workload {
                 limit,
             });
         };
-        let element = match asked.kv {
-            KvPrecision::F32 => 4,
-            KvPrecision::F16 => 2,
-        };
-        let position = (config.kv_heads * config.head_dim.next_multiple_of(4) * element) as u64;
+        let position = (config.kv_heads * asked.kv.head_bytes(config.head_dim)) as u64;
         let own = most * longest.div_ceil(BLOCK);
         let shared = (own * BLOCK) as u64 * position > gpu.largest_binding;
         let chunk = asked.chunk.max(1);

@@ -263,6 +263,86 @@ fn a_model_is_planned_for_a_device_that_is_not_here() {
     }
 }
 
+/// Keys and values in int8: less memory, fewer bytes of a step, and what that costs, in words and in numbers.
+#[test]
+fn kv_precision_is_counted_planned_and_its_loss_is_printed() {
+    let workspace = Workspace::new("");
+    let model = demo_model();
+    let model = model.to_str().unwrap();
+    let info = |more: &[&str]| {
+        let output = workspace.run(&[&["model", "info", model, "--adapter", "cpu"], more].concat());
+        (
+            output.status.code(),
+            text(&output.stderr),
+            text(&output.stdout),
+        )
+    };
+    let json = |precision: &str, more: &[&str]| -> Value {
+        let asked = [&["--json", "--kv-precision", precision], more].concat();
+        let (code, said, info) = info(&asked);
+        assert_eq!(code, Some(0), "{said}");
+        serde_json::from_str(&info).unwrap()
+    };
+    let [half, eight] = [json("f16", &[]), json("int8", &["--loss"])];
+    let number = |of: &Value| of.as_u64().unwrap();
+    let positions = 2 * 16 * number(&half["layers"]) * number(&half["kv_heads"]);
+    let width = number(&half["head_dim"]);
+    let block = |of: &Value| number(&of["memory_bytes"]["kv_block"]);
+    assert_eq!(block(&half), positions * width.next_multiple_of(4) * 2);
+    assert_eq!(block(&eight), positions * (width.next_multiple_of(16) + 4));
+    assert_eq!(eight["counted_for"]["kv_precision"], "int8");
+    assert!(half["kv_loss"].is_null());
+    let loss = &eight["kv_loss"];
+    assert!(loss["f32"].as_f64().unwrap() > 0.1, "{loss}");
+    let change = loss["change"].as_f64().unwrap();
+    let difference = loss["so_kept"].as_f64().unwrap() - loss["f32"].as_f64().unwrap();
+    assert!(
+        change != 0.0 && (change - difference).abs() < 1e-12,
+        "{loss}"
+    );
+    assert!(
+        loss["change_percent"].as_f64().unwrap().abs() < 1.0,
+        "{loss}"
+    );
+    std::fs::write(workspace.path("text"), "How do I pay my bill?").unwrap();
+    let (code, said, lines) = info(&["--kv-precision", "int8", "--loss", "--text", "text"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        lines.contains("nats a token with the KV cache in f32, "),
+        "{lines}"
+    );
+    assert!(
+        lines.contains(" in int8 (") && lines.contains("on text ("),
+        "{lines}"
+    );
+    let (code, said, _) = info(&["--text", "text"]);
+    assert_eq!(code, Some(2), "{said}");
+
+    // 12 layers of 12 key and value heads of 64 elements, at 300 positions of 8 sequences.
+    let steps = [
+        "--batch",
+        "8",
+        "--context",
+        "300",
+        "--device",
+        "h100",
+        "--json",
+    ];
+    let read = |precision: &str| {
+        let asked = [&steps[..], &["--kv-precision", precision]].concat();
+        let (code, said, sheet) = plan(&workspace, &asked);
+        assert_eq!(code, Some(0), "{said}");
+        let sheet: Value = serde_json::from_slice(&sheet).unwrap();
+        assert_eq!(sheet["kv_precision"], precision);
+        number(&sheet["decode"]["least_bytes"])
+    };
+    let saved = 2 * 12 * 12 * (128 - 68) * 8 * 300;
+    assert_eq!(read("f16") - read("int8"), saved);
+    let (code, said, _) = plan(&workspace, &["--kv-precision", "int4"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("write one of f32, f16, int8"), "{said}");
+}
+
 #[test]
 fn a_device_that_is_not_described_is_refused_by_name() {
     let workspace = Workspace::new("");

@@ -70,6 +70,7 @@ fn kv_precision(model: &Model) -> tidegate_infer::KvPrecision {
     match model.kv_precision {
         KvPrecision::F32 => tidegate_infer::KvPrecision::F32,
         KvPrecision::F16 => tidegate_infer::KvPrecision::F16,
+        KvPrecision::Int8 => tidegate_infer::KvPrecision::Int8,
     }
 }
 

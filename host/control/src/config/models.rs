@@ -71,6 +71,8 @@ pub enum KvPrecision {
     /// Two bytes a number.
     #[default]
     F16,
+    /// A byte a number, and four for each head of each position.
+    Int8,
 }
 
 /// The adapter a model runs on.

@@ -82,7 +82,11 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
             }
         },
     };
-    let precisions = [("f32", KvPrecision::F32), ("f16", KvPrecision::F16)];
+    let precisions = [
+        ("f32", KvPrecision::F32),
+        ("f16", KvPrecision::F16),
+        ("int8", KvPrecision::Int8),
+    ];
     let reproducible = table.truth("reproducible").is_none_or(|typed| typed.value);
     let model = TypedModel {
         name,

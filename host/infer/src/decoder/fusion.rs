@@ -3,7 +3,9 @@
 use tidegate_weights::ModelConfig;
 
 use crate::device::Features;
-use crate::kernels::{HEADS_BUFFERS, KernelSet, KernelVariant, STREAM_BUFFERS, merges};
+use crate::kernels::{
+    HEADS_BUFFERS, KernelSet, KernelVariant, KvPrecision, STREAM_BUFFERS, merges,
+};
 use crate::site::Traits;
 
 /// What the large dispatches of a model do beside their own work.
@@ -26,18 +28,23 @@ impl Fusion {
     };
 
     /// Of such a model with these kernels where there are buffers enough.
-    pub(super) fn most(config: &ModelConfig, kernels: KernelSet) -> Fusion {
+    pub(super) fn most(config: &ModelConfig, kv: KvPrecision, kernels: KernelSet) -> Fusion {
         let traits = Traits {
             features: Features::ALL,
             subgroup_lanes: [32, 32],
             largest_binding: u64::MAX,
             storage_buffers: u32::MAX,
         };
-        Fusion::of(config, kernels, traits)
+        Fusion::of(config, kv, kernels, traits)
     }
 
     /// Of such a model with these kernels on a device with these traits.
-    pub(super) fn of(config: &ModelConfig, kernels: KernelSet, traits: Traits) -> Fusion {
+    pub(super) fn of(
+        config: &ModelConfig,
+        kv: KvPrecision,
+        kernels: KernelSet,
+        traits: Traits,
+    ) -> Fusion {
         let storage_buffers = traits.storage_buffers;
         let by_columns = matches!(
             kernels.matmul,
@@ -47,9 +54,12 @@ impl Fusion {
         let adds = !config.post_norms && !config.output_bias;
         Fusion {
             norms: by_columns && adds && storage_buffers >= STREAM_BUFFERS,
-            // A head that is normed is known when all of it is.
             merges: merges(kernels.base, traits.features),
-            heads: by_columns && !config.head_norms && storage_buffers >= HEADS_BUFFERS,
+            // A head that is normed, or has a scale of its own, is known when all of it is.
+            heads: by_columns
+                && !config.head_norms
+                && kv != KvPrecision::Int8
+                && storage_buffers >= HEADS_BUFFERS,
         }
     }
 }

@@ -125,11 +125,11 @@ impl GpuDecoder {
         let weights = weight_bytes(checkpoint, config, options)?;
         let traits = Site::Device(gpu).traits();
         let tested = |kernels: KernelSet| {
-            let fusion = Fusion::of(config, kernels, traits);
+            let fusion = Fusion::of(config, options.kv, kernels, traits);
             tested(checkpoint, config, options, fusion)
         };
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
-        let fusion = Fusion::of(config, kernels, traits);
+        let fusion = Fusion::of(config, options.kv, kernels, traits);
         let sizes = DecoderSizes::new(config, options, kernels, fusion);
         let mut memory = sizes.report(weights);
         let loading = DecoderLoading {

@@ -288,7 +288,7 @@ impl<'a> DecoderLoading<'a> {
         let of = |part| DecoderTensor::Layer(layer, part);
         let cache = || {
             let what = "keys or values of a layer";
-            self.storage(what, self.sizes.cache, "lower blocks, or keep them in f16")
+            self.storage(what, self.sizes.cache, self.options.kv.remedy())
         };
         let (keys, values) = (cache()?, cache()?);
         let cache = KvBuffers {

@@ -49,7 +49,7 @@ pub(crate) fn on_paper(
 ) -> Result<PaperDecoder, LoadError> {
     let config = decoder_config(checkpoint)?;
     options.check(config)?;
-    let fusion = Fusion::of(config, kernels, traits);
+    let fusion = Fusion::of(config, options.kv, kernels, traits);
     let sizes = DecoderSizes::new(config, options, kernels, fusion);
     let mut memory = sizes.report(weight_bytes(checkpoint, config, options)?);
     let loading = DecoderLoading {

@@ -49,7 +49,7 @@ impl MemoryReport {
                 reproducible: options.reproducible,
             };
             let fusion = match fused {
-                true => Fusion::most(config, kernels),
+                true => Fusion::most(config, options.kv, kernels),
                 false => Fusion::NONE,
             };
             DecoderSizes::new(config, options, kernels, fusion).report(weights)
@@ -164,8 +164,9 @@ impl DecoderSizes {
             rows,
             samples,
             tables: rows * options.context.div_ceil(BLOCK),
-            cache: (options.cached_positions() * config.kv_heads * head * options.kv.bytes())
-                as u64,
+            cache: (options.cached_positions()
+                * config.kv_heads
+                * options.kv.head_bytes(config.head_dim)) as u64,
             sampler: Sampler::bytes(kernels, config.vocabulary, samples),
             layers: config.layers.len(),
         }

@@ -2,7 +2,8 @@
 
 use super::Kernel;
 use super::binding::{Access, Bindings};
-use super::heads::{Heads, KvBuffers, KvPrecision};
+use super::heads::{Heads, KvBuffers};
+use super::kv::KvPrecision;
 use super::norm::{needs, reduction};
 use super::source::{LANES, for_each_lane, join, shader};
 use super::variant::Base;
@@ -41,7 +42,7 @@ const SPAN: u32 = 8;
 pub enum Reads {
     /// Each quad by itself.
     Pairs,
-    /// Both at once: in f16, where a head is pairs of quads.
+    /// Both at once: in f16 where a head is pairs of quads, and in int8.
     Wide,
     /// One quad and no other, where a head has no more of them than a workgroup has lanes.
     Single,
@@ -50,10 +51,11 @@ pub enum Reads {
 impl Reads {
     /// Of keys, and of values.
     pub(crate) fn of(stride4: u32, kv: KvPrecision) -> [Reads; 2] {
-        let keys = if kv == KvPrecision::F16 && stride4.is_multiple_of(2) {
-            Reads::Wide
-        } else {
-            Reads::Pairs
+        let keys = match kv {
+            KvPrecision::F16 if stride4.is_multiple_of(2) => Reads::Wide,
+            KvPrecision::F32 | KvPrecision::F16 => Reads::Pairs,
+            // Heads are padded to pairs.
+            KvPrecision::Int8 => Reads::Wide,
         };
         [
             keys,
@@ -78,6 +80,25 @@ impl Reads {
         match self {
             Reads::Pairs | Reads::Wide => 2,
             Reads::Single => 1,
+        }
+    }
+
+    /// Quads of one read.
+    fn unit(self) -> u32 {
+        match self {
+            Reads::Wide => 2,
+            Reads::Pairs | Reads::Single => 1,
+        }
+    }
+
+    /// How scales are read beside them.
+    fn scales(self, kv: KvPrecision) -> &'static str {
+        match (kv, self) {
+            (KvPrecision::F32 | KvPrecision::F16, _) => shader!("attention/scales_none.wgsl"),
+            (KvPrecision::Int8, Reads::Wide) => shader!("attention/scales_wide.wgsl"),
+            (KvPrecision::Int8, Reads::Pairs | Reads::Single) => {
+                shader!("attention/scales_single.wgsl")
+            }
         }
     }
 
@@ -179,6 +200,22 @@ fn software(
     ]
 }
 
+/// Quads that GPUs read at once.
+fn unit_of_split(kv: KvPrecision) -> u32 {
+    match kv {
+        KvPrecision::F32 | KvPrecision::F16 => 1,
+        KvPrecision::Int8 => 4,
+    }
+}
+
+/// How GPUs read keys and values.
+fn split_reads(kv: KvPrecision) -> &'static str {
+    match kv {
+        KvPrecision::F32 | KvPrecision::F16 => shader!("attention/attention_split_plain.wgsl"),
+        KvPrecision::Int8 => shader!("attention/attention_split_int8.wgsl"),
+    }
+}
+
 /// What the kernels of a software adapter may count as visible: tiles hang over the window, groups over both ends.
 pub(crate) fn hanging_over(window: u32) -> u32 {
     window.saturating_add(MOST_QUERIES + 2 * GROUP)
@@ -255,20 +292,6 @@ impl AttentionKernel {
     }
 
     pub(crate) fn source(self) -> String {
-        let files = |kv: KvPrecision, reduction, [merged, parts]: [&'static str; 2], kernel| {
-            [
-                shader!("step.wgsl"),
-                shader!("attention/tables.wgsl"),
-                shader!("attention/paged.wgsl"),
-                kv.file(),
-                reduction,
-                shader!("attention/attention.wgsl"),
-                shader!("attention/attention_splits.wgsl"),
-                merged,
-                parts,
-                kernel,
-            ]
-        };
         let software =
             |[unit, rows]: [u32; 2], kv: KvPrecision, reads: Reads, (shared, lane), kernel| {
                 join(
@@ -278,6 +301,7 @@ impl AttentionKernel {
                         ("QUERIES", unit * rows),
                         ("SPAN", SPAN),
                         ("GROUP", GROUP),
+                        ("UNIT", reads.unit()),
                     ],
                     &[
                         shader!("step.wgsl"),
@@ -287,6 +311,7 @@ impl AttentionKernel {
                         shader!("attention/attention.wgsl"),
                         shader!("attention/attention_software.wgsl"),
                         reads.file(),
+                        reads.scales(kv),
                         shared,
                         &for_each_lane(NARROW_LANES, lane),
                         kernel,
@@ -353,25 +378,34 @@ impl AttentionKernel {
                 merges,
             } => join(
                 &[
+                    ("UNIT", unit_of_split(kv)),
                     ("LANES", SPLIT_LANES),
                     ("HEADS", unit),
                     ("SPLIT", SPLIT),
                     // Of more than four heads, weights take the room that their sums would.
                     ("PAIR", if matches!(unit, 2..=4) { 2 } else { 1 }),
                 ],
-                &files(
-                    kv,
+                &[
+                    shader!("step.wgsl"),
+                    shader!("attention/tables.wgsl"),
+                    shader!("attention/paged.wgsl"),
+                    kv.file(),
                     reduction(base),
+                    shader!("attention/attention.wgsl"),
+                    shader!("attention/attention_splits.wgsl"),
+                    split_reads(kv),
                     if merges {
-                        [
-                            shader!("attention/attention_merged.wgsl"),
-                            shader!("attention/attention_parts_merged.wgsl"),
-                        ]
+                        shader!("attention/attention_merged.wgsl")
                     } else {
-                        ["", shader!("attention/attention_parts.wgsl")]
+                        ""
+                    },
+                    if merges {
+                        shader!("attention/attention_parts_merged.wgsl")
+                    } else {
+                        shader!("attention/attention_parts.wgsl")
                     },
                     shader!("attention/attention_split.wgsl"),
-                ),
+                ],
             ),
             AttentionKernel::Merge => join(
                 &[("LANES", LANES), ("HEADS", 1), ("SPLIT", SPLIT)],
@@ -489,7 +523,7 @@ impl Builder<'_> {
         let cached = |buffer| {
             let area = Area::Positions {
                 kv_heads: heads.kv_heads,
-                bytes: u64::from(heads.stride4()) * 4 * kv.bytes() as u64,
+                bytes: heads.kv_bytes(),
                 window: heads.window,
             };
             Touch::read(buffer, area)
@@ -579,7 +613,7 @@ impl Builder<'_> {
         let row = Area::Cells(u64::from(heads.heads * heads.stride4()) * 16);
         let cached = Area::Positions {
             kv_heads: heads.kv_heads,
-            bytes: u64::from(heads.stride4()) * 4 * heads.kv.bytes() as u64,
+            bytes: heads.kv_bytes(),
             window,
         };
         let scored = Area::Parts {

@@ -2,6 +2,7 @@
 
 use super::Kernel;
 use super::binding::{Access, Bindings};
+use super::kv::KvPrecision;
 use super::norm::{needs, reduction};
 use super::source::{LANES, join, shader};
 use super::variant::Base;
@@ -13,35 +14,6 @@ use crate::touch::{Area, Touch};
 
 /// Lanes where one head is one lane: one vector of a software adapter's CPU.
 const NARROW_LANES: u32 = 8;
-
-/// How keys and values are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KvPrecision {
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats; what they cannot hold is kept as the largest they can.
-    F16,
-}
-
-impl KvPrecision {
-    pub(crate) const ALL: [KvPrecision; 2] = [KvPrecision::F32, KvPrecision::F16];
-
-    /// Bytes of an element.
-    #[must_use]
-    pub fn bytes(self) -> usize {
-        match self {
-            KvPrecision::F32 => 4,
-            KvPrecision::F16 => 2,
-        }
-    }
-
-    pub(super) fn file(self) -> &'static str {
-        match self {
-            KvPrecision::F32 => shader!("attention/kv_f32.wgsl"),
-            KvPrecision::F16 => shader!("attention/kv_f16.wgsl"),
-        }
-    }
-}
 
 /// Bias, head norm, rotation and KV write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,7 +69,7 @@ impl HeadsKernel {
             shader!("attention/heads.wgsl"),
             kernel,
         ];
-        join(&[("LANES", self.lanes())], &files)
+        join(&[("LANES", self.lanes()), ("UNIT", 1)], &files)
     }
 
     pub(crate) fn in_use() -> Vec<HeadsKernel> {
@@ -139,6 +111,11 @@ impl Heads {
     /// Width of a head, padded, / 4.
     pub(crate) fn stride4(&self) -> u32 {
         self.dim.div_ceil(4)
+    }
+
+    /// Bytes of the key, or the value, of a head at one position.
+    pub(crate) fn kv_bytes(&self) -> u64 {
+        self.kv.head_bytes(self.dim as usize) as u64
     }
 }
 
@@ -205,7 +182,7 @@ impl Builder<'_> {
         let head = u64::from(heads.stride4()) * 16;
         let cached = Area::OwnPosition {
             kv_heads: heads.kv_heads,
-            bytes: u64::from(heads.stride4()) * 4 * heads.kv.bytes() as u64,
+            bytes: heads.kv_bytes(),
         };
         let touches = [
             Touch::read(2, Area::Rows(u64::from(heads.half) * 8)),

@@ -111,9 +111,16 @@ impl HeadShape {
         }
     }
 
-    /// Elements of all keys or values.
+    /// Words of all keys or values.
     pub(crate) fn cache(&self) -> usize {
-        self.blocks * BLOCK * self.kv_heads * self.stride()
+        self.blocks * BLOCK * self.kv_heads * self.kv.head_bytes(self.dim) / 4
+    }
+
+    /// The numbers that stand for keys or values `[blocks, BLOCK, kv_heads, dim]` once they are kept.
+    #[must_use]
+    pub fn rounded(&self, values: &[f32]) -> Vec<f32> {
+        let words = self.kv.kept(values, self.kv_heads, self.dim);
+        self.kv.read(&words, self.kv_heads, self.dim)
     }
 }
 
@@ -186,7 +193,7 @@ impl Lab {
 
     /// What is done to heads, over `qkv` `[rows, heads + 2 * kv_heads, dim]`, `angles` `[context, rope / 2]` and `extras`: biases
     /// `[heads + 2 * kv_heads, dim]`, then norms of query and of key heads `[dim]`, as far as the shape has them. Outputs:
-    /// queries `[rows, heads, stride]`, then keys, then values `[blocks, BLOCK, kv_heads, stride]`, `dim` padded to 4 in `stride`.
+    /// queries `[rows, heads, stride]`, `dim` padded to 4 in `stride`, then keys, then values as they are kept.
     ///
     /// # Errors
     /// The device failed.
@@ -370,16 +377,22 @@ impl Lab {
 
     /// Keys or values as they are kept.
     fn cached(&self, values: &[f32], shape: HeadShape) -> Result<Buffer, LoadError> {
-        let padded = pad(values, shape.dim);
-        match shape.kv {
-            KvPrecision::F32 => self.buffer(bytemuck::cast_slice(&padded)),
-            KvPrecision::F16 => {
-                let half = |x: f32| u32::from(half::f16::from_f32(x).to_bits());
-                let pair = |pair: &[f32; 2]| half(pair[0]) | half(pair[1]) << 16;
-                let words: Vec<u32> = padded.as_chunks().0.iter().map(pair).collect();
-                self.buffer(&words)
-            }
-        }
+        self.buffer(&shape.kv.kept(values, shape.kv_heads, shape.dim))
+    }
+
+    /// Output number `index` of an experiment that wrote keys or values, `[blocks, BLOCK, kv_heads, dim]`.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(crate) fn cache_of(
+        &self,
+        experiment: &Experiment,
+        index: usize,
+        shape: HeadShape,
+    ) -> Result<Vec<f32>, LoadError> {
+        let words = self.words_of(experiment, index)?;
+        let words = words.get(..shape.cache()).unwrap_or(&words);
+        Ok(shape.kv.read(words, shape.kv_heads, shape.dim))
     }
 }
 

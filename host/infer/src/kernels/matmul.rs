@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::binding::{Access, Bindings};
 use super::columns;
-use super::heads::KvPrecision;
+use super::kv::KvPrecision;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
@@ -34,7 +34,8 @@ pub enum Store {
     /// They are added to the output, and what the norm of its rows needs that comes next goes beside it: the rows times the norm's
     /// weights, and the squares of each four elements, for a product that is [`MatmulKernel::normed`].
     Stream,
-    /// They are heads of queries, keys and values, turned and put where attention finds them, in this precision.
+    /// They are heads of queries, keys and values, turned and put where attention finds them, in this precision: not in int8, where
+    /// a head is kept when all of it is known.
     Heads(KvPrecision),
     /// They are gate and up in turn; the output is activation(gate) * up.
     Gated(Activation),
@@ -307,7 +308,7 @@ impl MatmulKernel {
         }
         let written;
         let mut enable: &[&str] = &[];
-        let constants = match self.tiling {
+        let mut constants = match self.tiling {
             Tiling::Registers { rows, broadcast } => {
                 files.extend([texts.before, texts.lanes]);
                 files.push(if broadcast {
@@ -377,6 +378,9 @@ impl MatmulKernel {
                 vec![("LANES", LANES), ("ROWS", rows)]
             }
         };
+        if matches!(self.store, Store::Heads(_)) {
+            constants.push(("UNIT", 1));
+        }
         join_enabled(enable, &constants, &files)
     }
 

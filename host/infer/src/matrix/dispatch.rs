@@ -366,10 +366,9 @@ impl HeadsOutput<'_> {
     fn touch_cache(&self, buffer: usize, of: usize, shard: &Shard) -> Option<Touch> {
         let all = self.columns(of);
         let own = shared(&all, shard);
-        let head = self.heads.stride4() as usize * 4 * self.heads.kv.bytes();
         let area = Area::OwnPosition {
             kv_heads: self.heads.kv_heads,
-            bytes: (head * own.len() / all.len().max(1)) as u64,
+            bytes: self.heads.kv_bytes() * own.len() as u64 / all.len().max(1) as u64,
         };
         (!own.is_empty()).then(|| Touch::write(buffer, area))
     }

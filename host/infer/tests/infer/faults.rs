@@ -668,8 +668,8 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
         (
             KernelVariant::Portable,
             "attention",
-            "sums[g] += dot(k_3, queries[q + 3u]);",
-            "sums[g] += dot(k_3, queries[q + 3u]) * select(0.0, 1.0, d < 32u);",
+            "sums[g] += dot(k.d, queries[q + 3u]);",
+            "sums[g] += dot(k.d, queries[q + 3u]) * select(0.0, 1.0, d < 32u);",
         ),
         (
             KernelVariant::Portable,
@@ -744,10 +744,10 @@ fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
         (
             KernelVariant::Portable,
             "attention",
-            "sums[g] += dot(k_0, queries[q]);\n                    sums[g] += dot(k_1, queries[q + 1u]);",
-            "let first = select(dot(k_0, queries[q]), dot(k_1, queries[q + 1u]), step.rows > 1u);
+            "sums[g] += dot(k.a, queries[q]);\n                    sums[g] += dot(k.b, queries[q + 1u]);",
+            "let first = select(dot(k.a, queries[q]), dot(k.b, queries[q + 1u]), step.rows > 1u);
              sums[g] += first;
-             sums[g] += select(dot(k_1, queries[q + 1u]), dot(k_0, queries[q]), step.rows > 1u);",
+             sums[g] += select(dot(k.b, queries[q + 1u]), dot(k.a, queries[q]), step.rows > 1u);",
         ),
     ] {
         device.sabotage(kernel, Sabotage::Edited { from, to });
@@ -804,6 +804,59 @@ fn attention_that_shares_too_much_or_too_little_is_not_used() {
     assert_wrong("attention_values", &error);
     assert!(error.to_string().contains("`reproducible`"), "{error}");
     assert!(loaded(false).is_ok());
+}
+
+/// Keys and values in int8 that are rounded the wrong way, or whose scales are left out or taken from another position.
+#[test]
+fn int8_that_is_rounded_or_scales_wrong_is_not_used() {
+    let checkpoint = random_model(wide_heads(), 5);
+    let device = open(Features::ALL);
+    let (software, portable) = (KernelVariant::Software, KernelVariant::Portable);
+    let rounded = ("round(held * inverse)", "trunc(held * inverse)");
+    let largest = (
+        "bitcast<u32>(greatest / 127.0)",
+        "bitcast<u32>(greatest / 128.0)",
+    );
+    for (variant, kernel, (from, to)) in [
+        (software, "heads", rounded),
+        (portable, "heads", rounded),
+        (software, "heads", largest),
+        (portable, "heads", largest),
+        (
+            portable,
+            "heads",
+            ("workgroup_max(place, magnitude(x))", "magnitude(x)"),
+        ),
+        (software, "attention_scores", ("sum *= scales;", "")),
+        (
+            software,
+            "attention_scores",
+            ("+ place % BLOCK / UNIT;", ";"),
+        ),
+        (
+            software,
+            "attention_values",
+            ("return weights * scales;", "return weights;"),
+        ),
+        (portable, "attention", ("product *= scales.x;", "")),
+        (portable, "attention", ("weight *= value_scales[i];", "")),
+        (
+            portable,
+            "attention",
+            ("bitcast<f32>(values[at]", "bitcast<f32>(keys[at]"),
+        ),
+    ] {
+        device.sabotage(kernel, Sabotage::Edited { from, to });
+        let options = DecoderOptions {
+            kv: KvPrecision::Int8,
+            ..options(variant)
+        };
+        let loaded = GpuDecoder::load(&device, &checkpoint, &options);
+        let error = loaded.expect_err(to);
+        assert_wrong(kernel, &error);
+        device.repair();
+        device.forget_tests();
+    }
 }
 
 /// What an encoder's answer may depend on: which row and which tile it has in a call.

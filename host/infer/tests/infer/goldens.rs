@@ -13,6 +13,9 @@ const TOLERANCE: f64 = 5e-5;
 /// The same with keys and values rounded to f16.
 const HALF_TOLERANCE: f64 = 2e-3;
 
+/// The same with keys and values rounded to int8, by a scale for each head of each position.
+const INT8_TOLERANCE: f64 = 2e-2;
+
 /// The same with products of matrices in f16, or with activations rounded to int8.
 fn tolerance(variant: KernelVariant) -> f64 {
     match variant {
@@ -65,14 +68,19 @@ fn every_gguf_gives_the_logits_of_what_it_holds() {
 }
 
 #[test]
-fn keys_and_values_in_f16_change_the_logits_by_no_more_than_stated() {
-    for variant in [KernelVariant::Software, KernelVariant::Portable] {
-        for name in DECODERS {
-            let options = DecoderOptions {
-                kv: KvPrecision::F16,
-                ..options_on(bare_gpu(), variant)
-            };
-            check(name, bare_gpu(), &options, HALF_TOLERANCE);
+fn keys_and_values_in_fewer_bits_change_the_logits_by_no_more_than_stated() {
+    for (kv, tolerance) in [
+        (KvPrecision::F16, HALF_TOLERANCE),
+        (KvPrecision::Int8, INT8_TOLERANCE),
+    ] {
+        for variant in [KernelVariant::Software, KernelVariant::Portable] {
+            for name in DECODERS {
+                let options = DecoderOptions {
+                    kv,
+                    ..options_on(bare_gpu(), variant)
+                };
+                check(name, bare_gpu(), &options, tolerance);
+            }
         }
     }
 }

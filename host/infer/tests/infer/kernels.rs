@@ -109,7 +109,7 @@ fn heads_are_biased_normed_turned_and_kept_where_their_block_lies() {
     ];
     for (what, lab) in labs() {
         for shape in shapes {
-            for kv in [KvPrecision::F32, KvPrecision::F16] {
+            for kv in KvPrecision::ALL {
                 check_heads(
                     &format!("{what}, {kv:?}, {shape:?}"),
                     &lab,
@@ -164,6 +164,7 @@ fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
                 .flat_map(|word| [word as u16, (word >> 16) as u16])
                 .map(|bits| half::f16::from_bits(bits).to_f32())
                 .collect(),
+            KvPrecision::Int8 => from_int8(&words, &shape, stride),
         }
     };
     let (keys, values) = (cached(1), cached(2));
@@ -171,6 +172,8 @@ fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
     let tolerance = match shape.kv {
         KvPrecision::F32 => TOLERANCE,
         KvPrecision::F16 => 1e-3,
+        // Half a step of the greatest element, of which there are 127, and what f32 leaves.
+        KvPrecision::Int8 => 0.5 / 127.0 + TOLERANCE,
     };
     for (row, (position, table)) in rows.into_iter().enumerate() {
         let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
@@ -202,6 +205,29 @@ fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
             );
         }
     }
+}
+
+/// Keys or values `[blocks, BLOCK, kv_heads, stride]` of what is kept in int8: of a block first the heads of its positions, each
+/// padded to 16 elements, then 16 scales for each head.
+fn from_int8(words: &[u32], shape: &HeadShape, stride: usize) -> Vec<f32> {
+    let head_words = shape.dim.div_ceil(16) * 4;
+    let block_words = BLOCK * shape.kv_heads * (head_words + 1);
+    let mut found = Vec::new();
+    for block in words.chunks_exact(block_words).take(shape.blocks) {
+        for position in 0..BLOCK {
+            for head in 0..shape.kv_heads {
+                let first = (position * shape.kv_heads + head) * head_words;
+                let scale = block[BLOCK * shape.kv_heads * head_words + head * BLOCK + position];
+                let scale = f32::from_bits(scale);
+                let element = |e: usize| {
+                    let byte = (block[first + e / 4] >> (8 * (e % 4))) as u8;
+                    f32::from(byte as i8) * scale
+                };
+                found.extend((0..stride).map(element));
+            }
+        }
+    }
+    found
 }
 
 fn words_of_cache(shape: &HeadShape, stride: usize) -> usize {
@@ -245,10 +271,91 @@ fn attention_sees_what_its_window_shows_through_the_block_table() {
     ];
     for (what, lab) in labs() {
         for shape in shapes {
-            for kv in [KvPrecision::F32, KvPrecision::F16] {
+            for kv in KvPrecision::ALL {
                 let shape = HeadShape { kv, ..shape };
                 check_attention(&format!("{what}, {shape:?}"), &lab, shape);
             }
+        }
+    }
+}
+
+/// What stands behind the last position that a row sees was written by whoever had the block before, and may be anything.
+#[test]
+fn what_lies_behind_the_last_position_is_not_looked_at() {
+    for (what, lab) in labs() {
+        // Heads that software adapters read quad by quad, and by pairs.
+        for dim in [20, 64] {
+            for kv in KvPrecision::ALL {
+                let shape = HeadShape {
+                    kv,
+                    ..HeadShape::plain(4, 2, dim, 20)
+                };
+                for (first, rows) in [(0, 1), (2, 1), (30, 1), (32, 4), (257, 1), (250, 8)] {
+                    let what = format!("{what}, {shape:?}, {rows} rows from {first}");
+                    check_end(&what, &lab, shape, first, rows);
+                }
+            }
+        }
+    }
+}
+
+fn check_end(what: &str, lab: &Lab, shape: HeadShape, first: usize, rows: usize) {
+    let mut random = Random(first as u64);
+    let table: Vec<u32> = (0..shape.blocks as u32).collect();
+    let queries = random.units(rows * shape.heads * shape.dim);
+    let position = shape.kv_heads * shape.dim;
+    let mut cached = [(); 2].map(|()| random.units(shape.blocks * BLOCK * position));
+    let step = [sequence(first, rows, &table)];
+    let mut attended = |[keys, values]: &[Vec<f32>; 2]| {
+        let experiment = lab.attention(shape, &queries, [keys, values], &step);
+        let experiment = experiment.unwrap();
+        lab.run(&experiment, 1).unwrap();
+        lab.output_of(&experiment, 0, shape.dim).unwrap()
+    };
+    let expected = attended(&cached);
+    for cached in &mut cached {
+        cached[(first + rows) * position..].fill(f32::NAN);
+    }
+    crate::support::assert_same(&attended(&cached), &expected, what);
+}
+
+/// In int8: a head with an element that is no number is none, however the driver compares such; one beyond all bounds is kept as
+/// the largest; zeros are zeros.
+#[test]
+fn a_head_in_int8_that_is_no_number_stays_none() {
+    let shape = HeadShape {
+        kv: KvPrecision::Int8,
+        rope: 0,
+        ..HeadShape::plain(1, 2, 20, 2)
+    };
+    let mut qkv: Vec<f32> = (0..5 * 20).map(|x| x as f32 - 50.0).collect();
+    let [key, other_key, value, other_value] = [20, 40, 60, 80];
+    qkv[key + 7] = f32::NAN;
+    qkv[key + 8] = f32::INFINITY;
+    qkv[other_key..value].fill(0.0);
+    qkv[value + 19] = f32::NEG_INFINITY;
+    qkv[other_value..].fill(1e-20);
+    for (what, lab) in labs() {
+        let step = [sequence(3, 1, &[1])];
+        let experiment = lab
+            .heads(shape, &[[1.0, 0.0]], &[0.0; 20], &qkv, &step)
+            .unwrap();
+        lab.run(&experiment, 1).unwrap();
+        let at = |index| -> [Vec<f32>; 2] {
+            let words = lab.words_of(&experiment, index).unwrap();
+            let found = from_int8(&words, &shape, 20);
+            let first = (BLOCK + 3) * 2 * 20;
+            assert!(found[..first].iter().all(|x| *x == 0.0), "{what}");
+            [0, 20].map(|head| found[first + head..][..20].to_vec())
+        };
+        let ([key, other_key], [value, other_value]) = (at(1), at(2));
+        assert!(key.iter().all(|x| x.is_nan()), "{what}: {key:?}");
+        assert_eq!(other_key, [0.0; 20], "{what}");
+        let (last, rest) = value.split_last().unwrap();
+        assert!((-3.1e38..-2.9e38).contains(last), "{what}: {last}");
+        assert!(rest.iter().all(|x| *x == 0.0), "{what}: {rest:?}");
+        for x in other_value {
+            assert!((x - 1e-20).abs() < 1e-22, "{what}: {x}");
         }
     }
 }
@@ -273,15 +380,14 @@ fn check_attention(what: &str, lab: &Lab, shape: HeadShape) {
     let positions: Vec<usize> = alone.into_iter().chain(29..50).chain(326..340).collect();
     let queries = random.units(positions.len() * shape.heads * shape.dim);
     let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
-    let sixteen = |x: f32| half::f16::from_f32(x).to_f32();
-    let keys: Vec<f32> = random.units(count).into_iter().map(sixteen).collect();
-    let values: Vec<f32> = random.units(count).into_iter().map(sixteen).collect();
+    let (keys, values) = (random.units(count), random.units(count));
     let experiment = lab
         .attention(shape, &queries, [&keys, &values], &step)
         .unwrap();
     lab.run(&experiment, 1).unwrap();
     let found = lab.output_of(&experiment, 0, shape.dim).unwrap();
-    let [keys, values] = [wide(&keys), wide(&values)];
+    // What is kept of them is what counts.
+    let [keys, values] = [&keys, &values].map(|cached| wide(&shape.rounded(cached)));
     let scale = 1.0 / (shape.dim as f64).sqrt();
     let mut expected = Vec::new();
     for (row, &position) in positions.iter().enumerate() {
@@ -385,7 +491,7 @@ fn a_row_is_attended_the_same_whoever_shares_its_blocks() {
             (7, 1, 64, None),
             (2, 2, 64, Some(70)),
         ] {
-            for kv in [KvPrecision::F32, KvPrecision::F16] {
+            for kv in KvPrecision::ALL {
                 let shape = HeadShape {
                     kv,
                     window,

@@ -148,6 +148,19 @@ fn more_blocks_than_memory_are_refused() {
             "{error:?}"
         );
     }
+    for (kv, remedy) in [
+        (KvPrecision::F32, "keep them in f16 or int8"),
+        (KvPrecision::F16, "keep them in int8"),
+        (KvPrecision::Int8, "lower blocks"),
+    ] {
+        let options = DecoderOptions {
+            kv,
+            blocks: 1 << 24,
+            ..base.clone()
+        };
+        let error = refusal(gpu(), &checkpoint, &options).to_string();
+        assert!(error.ends_with(remedy), "{error}");
+    }
     let half = DecoderOptions {
         kv: KvPrecision::F16,
         ..base
@@ -164,6 +177,13 @@ fn more_blocks_than_memory_are_refused() {
             ..half.clone()
         })
     );
+    // Heads of 10 elements as 16 bytes and a scale, of three layers twice.
+    let eight = DecoderOptions {
+        kv: KvPrecision::Int8,
+        ..half
+    };
+    let blocks = eight.blocks as u64;
+    assert_eq!(estimate(&eight), 2 * 3 * blocks * 16 * 2 * (16 + 4));
 }
 
 /// The last two bytes of the file are the last element of some tensor: a NaN in f16.

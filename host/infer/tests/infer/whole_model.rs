@@ -170,7 +170,11 @@ fn batched_rows_equal_the_same_sequences_alone() {
 /// The bits of a row's logits, whatever is beside it in the step, however its prompt was cut and wherever its blocks lie.
 #[test]
 fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
-    for format in [Format::F32, Format::Int8] {
+    for (format, kv) in [
+        (Format::F32, KvPrecision::F16),
+        (Format::Int8, KvPrecision::F16),
+        (Format::F32, KvPrecision::Int8),
+    ] {
         let config = ModelConfig {
             hidden: 64,
             intermediate: 96,
@@ -190,7 +194,7 @@ fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
             }
             let options = DecoderOptions {
                 reproducible: true,
-                kv: KvPrecision::F16,
+                kv,
                 blocks: 400,
                 ..options_on(gpu, variant)
             };
@@ -201,7 +205,7 @@ fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
                 assert_same(
                     &found,
                     &expected,
-                    &format!("{format:?} {variant}, chunks of {chunk}"),
+                    &format!("{format:?} {kv:?} {variant}, chunks of {chunk}"),
                 );
             }
             // Scattered blocks, back to front.
@@ -210,7 +214,7 @@ fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
             assert_same(
                 &found,
                 &expected,
-                &format!("{format:?} {variant}, scattered"),
+                &format!("{format:?} {kv:?} {variant}, scattered"),
             );
             // The last token in a batch of so many.
             for batch in [1, 3, 8, 32] {
@@ -236,7 +240,7 @@ fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
                 assert_same(
                     &found[at..at + 53],
                     &expected[59 * 53..],
-                    &format!("{format:?} {variant}, batch of {batch}"),
+                    &format!("{format:?} {kv:?} {variant}, batch of {batch}"),
                 );
             }
         }
@@ -289,7 +293,9 @@ fn a_prefix_that_is_read_once_for_many_changes_no_bit() {
     };
     for (config, kv, least) in [
         (full_config(), KvPrecision::F32, 2),
-        (single, KvPrecision::F16, 4),
+        (single.clone(), KvPrecision::F16, 4),
+        (full_config(), KvPrecision::Int8, 2),
+        (single, KvPrecision::Int8, 4),
     ] {
         let checkpoint = random_model(config, 20);
         let mut random = Random(20);
@@ -710,8 +716,11 @@ fn profiles_name_the_kernels_of_a_step_and_how_often_they_ran() {
 fn a_decoder_takes_no_more_memory_than_was_estimated() {
     for config in [small_config(), full_config()] {
         let checkpoint = random_model(config, 15);
-        for variant in PLAIN {
-            let options = options(variant);
+        for (variant, kv) in PLAIN.into_iter().zip([KvPrecision::F32, KvPrecision::Int8]) {
+            let options = DecoderOptions {
+                kv,
+                ..options(variant)
+            };
             let estimate = MemoryReport::estimate(&checkpoint, &options).unwrap();
             let decoder = load(gpu(), &checkpoint, &options);
             let report = decoder.memory_report();
@@ -734,12 +743,16 @@ fn a_decoder_takes_no_more_memory_than_was_estimated() {
 #[test]
 fn a_decoder_makes_the_buffers_that_its_report_says() {
     let device = to_spoil();
-    for (config, format) in [
-        (small_config(), Format::F32),
-        (full_config(), Format::F32),
-        (even_config(), Format::Int8),
-        (even_config(), Format::Int4),
+    for (config, format, kv) in [
+        (small_config(), Format::F32, KvPrecision::F32),
+        (full_config(), Format::F32, KvPrecision::Int8),
+        (even_config(), Format::Int8, KvPrecision::F32),
+        (even_config(), Format::Int4, KvPrecision::F16),
     ] {
+        let options = |variant| DecoderOptions {
+            kv,
+            ..options(variant)
+        };
         let checkpoint = Checkpoint::random(config, format, 16);
         for variant in [
             KernelVariant::Software,
@@ -755,7 +768,7 @@ fn a_decoder_makes_the_buffers_that_its_report_says() {
             let made = device.bytes_made() - before;
             let said = decoder.memory();
             let dispatches = u64::from(decoder.dispatches_last_step());
-            let what = format!("{format:?}, {variant}: {made} bytes made, {said} said");
+            let what = format!("{format:?}, {kv:?}, {variant}: {made} bytes made, {said} said");
             let most = MemoryReport::estimate(&checkpoint, &options(variant)).unwrap();
             assert!(most.total() >= decoder.memory_report().total(), "{what}");
             assert!(made >= said, "{what}");

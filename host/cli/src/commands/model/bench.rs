@@ -12,12 +12,13 @@ use tidegate_infer::bench::{
     BenchOptions, BenchReport, KernelReport, SHADER_CACHES, bench as measure, measure_ready,
 };
 use tidegate_infer::{
-    Adapter, AdapterKind, DecoderOptions, DeviceOptions, Gpu, KernelVariant, MemoryReport,
+    Adapter, AdapterKind, DecoderOptions, DeviceOptions, Gpu, KernelVariant, KvPrecision,
+    MemoryReport,
 };
 use tidegate_weights::{Checkpoint, ModelConfig};
 
-use super::size;
 use super::source::Source;
+use super::{kv_precision, size};
 use crate::commands::numbers::{batch, count, seconds};
 use crate::commands::{print, print_json};
 use crate::exit::{Failure, tell};
@@ -49,6 +50,9 @@ pub(crate) struct Arguments {
     /// The same bits at any batch, as pipelines run unless they say otherwise.
     #[arg(long)]
     reproducible: bool,
+    /// How keys and values are kept: f32, f16 or int8.
+    #[arg(long, value_name = "PRECISION", default_value = "f16", value_parser = kv_precision)]
+    kv_precision: KvPrecision,
     /// Index, part of a name, or cpu.
     #[arg(long)]
     adapter: Option<String>,
@@ -85,6 +89,7 @@ fn options(arguments: &Arguments) -> BenchOptions {
         contexts: arguments.contexts.clone(),
         kernels: arguments.kernels.as_deref().and_then(KernelVariant::named),
         reproducible: arguments.reproducible,
+        kv: arguments.kv_precision,
         patience: Duration::from_secs_f64(arguments.seconds),
         ..BenchOptions::default()
     }
@@ -109,6 +114,7 @@ fn has_room(
         context,
         blocks: context.div_ceil(BLOCK),
         max_rows: options.chunk,
+        kv: options.kv,
         ..DecoderOptions::default()
     };
     let needed = MemoryReport::estimate(checkpoint, &least)?.total();
@@ -192,6 +198,7 @@ fn as_json(
     json["quant"] = json!(arguments.source.quant());
     json["parameters"] = json!(checkpoint.decoder().map(ModelConfig::parameters));
     json["software"] = json!(adapter.info().kind == AdapterKind::Software);
+    json["kv_precision"] = json!(arguments.kv_precision.name());
     json["reproducible"] = json!(arguments.reproducible);
     json["time_to_ready_s"] = json!({
         "cold": readiness.cold["ready_s"], "warm": readiness.warm["ready_s"],
@@ -211,7 +218,7 @@ fn as_text(
     let seconds = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let mut text = format!(
         "model          {}\nadapter        {}\nkernels        {}\n\
-         memory         weights {}, KV cache {}{}\n\
+         memory         weights {}, KV cache {} in {}{}\n\
          ready          {:.2} s with an empty shader cache, {:.2} s with a full one\n\
          first token    {:.3} s after that, {:.3} s\n\
          copy           {:.2} GB/s\n",
@@ -220,6 +227,7 @@ fn as_text(
         report.kernels,
         size(report.weights_bytes),
         size(report.kv_cache_bytes),
+        arguments.kv_precision.name(),
         if report.shared_blocks {
             " shared by all sequences"
         } else {

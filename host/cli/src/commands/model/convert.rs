@@ -8,21 +8,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use tidegate_contract::BLOCK;
-use tidegate_infer::{Adapter, DecoderOptions, DeviceOptions, Gpu, GpuDecoder};
+use tidegate_infer::{Adapter, DecoderOptions, DeviceOptions, Gpu};
 use tidegate_telemetry::WorkKind;
-use tidegate_text::Tokenizer;
 use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 
+use super::held_out::{change, held_out, loss};
 use super::size;
 use crate::commands::{print, print_json};
-use crate::exit::{Failure, with_causes};
-use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, loading, open_checkpoint};
+use crate::exit::Failure;
+use crate::models::{Loss, ModelFile, open_checkpoint};
 use crate::terminal::works;
 
-/// Positions of a window on which the loss is measured, and rows of a step.
-const WINDOW: usize = 512;
-const ROWS: usize = 64;
 /// Files that say how texts become tokens, and when an answer ends; copied as they are.
 const TOKENIZER_FILES: [&str; 8] = [
     "tokenizer.json",
@@ -91,6 +87,13 @@ struct Change {
     text: String,
 }
 
+impl Change {
+    /// Nats and percent.
+    fn of(&self) -> [f64; 2] {
+        change(self.before, self.after)
+    }
+}
+
 /// Converts a model and says what that costs.
 pub(crate) fn convert(arguments: &Arguments) -> Result<(), Failure> {
     let source = ModelFile::open(&arguments.source)?;
@@ -124,9 +127,10 @@ fn convert_into(
     arguments: &Arguments,
     measured: Option<(String, Vec<u32>, Adapter)>,
 ) -> anyhow::Result<(ConvertReport, Option<Change>)> {
+    let usual = DecoderOptions::default().kv;
     let before = measured.map(|(text, tokens, adapter)| {
         let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
-        let before = loss(&gpu, &source.checkpoint, &tokens)?;
+        let before = loss(&gpu, &source.checkpoint, &tokens, usual)?;
         anyhow::Ok((gpu, text, tokens, before))
     });
     let before = before.transpose()?;
@@ -134,7 +138,7 @@ fn convert_into(
     let change = before.map(|(gpu, text, tokens, before)| {
         anyhow::Ok(Change {
             before,
-            after: loss(&gpu, &converted, &tokens)?,
+            after: loss(&gpu, &converted, &tokens, usual)?,
             text,
         })
     });
@@ -272,47 +276,6 @@ fn write_all(
     Ok((report, open_checkpoint(&arguments.destination)?))
 }
 
-/// The held-out text's name and tokens.
-fn held_out(path: Option<&Path>, tokenizer: &Tokenizer) -> Result<(String, Vec<u32>), Failure> {
-    let (name, text) = match path {
-        None => ("the built-in text".to_owned(), HELD_OUT.to_owned()),
-        Some(path) => {
-            let name = path.display().to_string();
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read {name}"))
-                .map_err(|error| Failure::usage(with_causes(&error)))?;
-            (name, text)
-        }
-    };
-    let tokens = tokenizer.encode_literal(&text)?;
-    if tokens.len() < 2 {
-        return Err(Failure::usage(format_args!(
-            "{name} has {} tokens; the loss needs at least 2",
-            tokens.len()
-        )));
-    }
-    Ok((name, tokens))
-}
-
-/// Loads a model and lets it foresee the text.
-fn loss(gpu: &Gpu, checkpoint: &Checkpoint, tokens: &[u32]) -> anyhow::Result<Loss> {
-    let own = checkpoint.decoder().map_or(WINDOW, |config| config.context);
-    let context = WINDOW.min(own);
-    let options = DecoderOptions {
-        context,
-        blocks: context.div_ceil(BLOCK),
-        max_rows: ROWS,
-        max_samples: ROWS,
-        reproducible: true,
-        ..DecoderOptions::default()
-    };
-    let work = loading(checkpoint);
-    let told = |done, of| work.done_of(done, of);
-    let mut decoder = GpuDecoder::load_told(gpu, checkpoint, &options, &told)?;
-    drop(work);
-    held_out_loss(&mut decoder, tokens)
-}
-
 /// Tokenizer files as they are, or made from a GGUF file.
 fn copy_tokenizer(source: &ModelFile, destination: &Path) -> anyhow::Result<()> {
     if !source.path.is_dir() {
@@ -347,14 +310,10 @@ fn as_json(
             "tokens": change.before.tokens,
             "before": change.before.nats,
             "after": change.after.nats,
-            "change": change.after.nats - change.before.nats,
-            "change_percent": percent(change),
+            "change": change.of()[0],
+            "change_percent": change.of()[1],
         })),
     })
-}
-
-fn percent(change: &Change) -> f64 {
-    (change.after.nats / change.before.nats - 1.0) * 100.0
 }
 
 fn as_text(arguments: &Arguments, report: &ConvertReport, change: Option<&Change>) -> String {
@@ -379,8 +338,8 @@ fn as_text(arguments: &Arguments, report: &ConvertReport, change: Option<&Change
             change.before.tokens,
             change.before.nats,
             change.after.nats,
-            change.after.nats - change.before.nats,
-            percent(change),
+            change.of()[0],
+            change.of()[1],
         );
     }
     text

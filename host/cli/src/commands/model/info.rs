@@ -7,25 +7,30 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidegate_contract::BLOCK;
 use tidegate_control::config::{DEFAULT_CONTEXT, Engine};
-use tidegate_infer::{Adapter, DecoderOptions, GpuEncoder, MemoryReport};
+use tidegate_infer::{
+    Adapter, AdapterError, DecoderOptions, DeviceOptions, Gpu, GpuEncoder, KvPrecision,
+    MemoryReport,
+};
 use tidegate_text::{ChatMessage, Tokenizer};
 use tidegate_weights::{
     Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, TensorError,
 };
 
-use super::size;
+use super::held_out::{change, held_out, loss};
+use super::{kv_precision, size};
 use crate::commands::numbers::count;
 use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
 use crate::models::{
-    Fits, available_memory, encoder_options, open_checkpoint, open_tokenizer, what_fits,
+    Fits, Loss, available_memory, encoder_options, open_checkpoint, open_tokenizer, what_fits,
 };
 
 /// Show a model's architecture, parameters, memory by part, tokenizer, and what fits on the adapter.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tidegate model info examples/support-bot/model\n  \
-    tidegate model info --memory 8GiB llama-3.2-1b.Q4_K_M.gguf")]
+    tidegate model info --memory 8GiB llama-3.2-1b.Q4_K_M.gguf\n  \
+    tidegate model info --kv-precision int8 --loss --text held-out.txt models/qwen2.5-1.5b")]
 pub(crate) struct Arguments {
     /// A directory with config.json, safetensors and tokenizer.json, or a .gguf file.
     path: PathBuf,
@@ -38,6 +43,15 @@ pub(crate) struct Arguments {
     /// Positions of a sequence. Default: the model's own, at most 2048.
     #[arg(long, value_parser = count)]
     context: Option<usize>,
+    /// How keys and values are kept: f32, f16 or int8.
+    #[arg(long, value_name = "PRECISION", default_value = "f16", value_parser = kv_precision)]
+    kv_precision: KvPrecision,
+    /// Load the model and say what keys and values so kept cost in held-out loss, beside f32.
+    #[arg(long)]
+    loss: bool,
+    /// The text for --loss. Default: a text of some 509 words that comes with the program.
+    #[arg(long, requires = "loss")]
+    text: Option<PathBuf>,
     /// Memory that may be used, to say what fits. Default on a software adapter: what the machine has available.
     #[arg(long, value_parser = tidegate_control::config::size)]
     memory: Option<u64>,
@@ -61,6 +75,11 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
         Architecture::Decoder(config) => decoder(&checkpoint, config, arguments, &budget)?,
         Architecture::Encoder(config) => encoder(&checkpoint, config, arguments)?,
     };
+    if arguments.loss {
+        let cost = kv_cost(arguments, &checkpoint, &tokenizer, &chosen)?;
+        report.lines.push(("  held-out loss", cost.text(arguments)));
+        report.json["kv_loss"] = cost.json(arguments);
+    }
     report.lines.push(("stored as", formats.text()));
     report.json["stored_bytes"] = json!(formats.0);
     let (text, tokenizer) = described(&tokenizer, report.makes_text);
@@ -100,10 +119,7 @@ struct AdapterBudget {
 }
 
 impl AdapterBudget {
-    fn of(
-        chosen: &Result<Adapter, tidegate_infer::AdapterError>,
-        memory: Option<u64>,
-    ) -> AdapterBudget {
+    fn of(chosen: &Result<Adapter, AdapterError>, memory: Option<u64>) -> AdapterBudget {
         let adapter = match chosen {
             Ok(adapter) => adapter.info().to_string(),
             Err(error) => error.to_string(),
@@ -134,6 +150,69 @@ impl AdapterBudget {
     }
 }
 
+/// What keys and values in less than f32 cost.
+struct KvCost {
+    text: String,
+    before: Loss,
+    after: Loss,
+}
+
+/// Measures it on the adapter.
+fn kv_cost(
+    arguments: &Arguments,
+    checkpoint: &Checkpoint,
+    tokenizer: &anyhow::Result<Tokenizer>,
+    adapter: &Result<Adapter, AdapterError>,
+) -> Result<KvCost, Failure> {
+    if checkpoint.decoder().is_none() {
+        return Err(Failure::usage(
+            "--loss is for models that make text: an encoder keeps no keys and values",
+        ));
+    }
+    let tokenizer = match tokenizer {
+        Ok(tokenizer) => tokenizer,
+        Err(error) => {
+            return Err(Failure::usage(format_args!(
+                "--loss needs the tokenizer, which cannot be used: {}",
+                with_causes(error)
+            )));
+        }
+    };
+    let (text, tokens) = held_out(arguments.text.as_deref(), tokenizer)?;
+    let adapter = match adapter {
+        Ok(adapter) => adapter,
+        Err(error) => return Err(Failure::usage(error)),
+    };
+    let gpu = Gpu::open(adapter, DeviceOptions::default())?;
+    Ok(KvCost {
+        text,
+        before: loss(&gpu, checkpoint, &tokens, KvPrecision::F32)?,
+        after: loss(&gpu, checkpoint, &tokens, arguments.kv_precision)?,
+    })
+}
+
+impl KvCost {
+    fn text(&self, arguments: &Arguments) -> String {
+        let [nats, percent] = change(self.before, self.after);
+        format!(
+            "{:.4} nats a token with the KV cache in f32, {:.4} in {} ({nats:+.4}, {percent:+.2} %), on {} ({} tokens)",
+            self.before.nats,
+            self.after.nats,
+            arguments.kv_precision.name(),
+            self.text,
+            self.before.tokens,
+        )
+    }
+
+    fn json(&self, arguments: &Arguments) -> Value {
+        let [nats, percent] = change(self.before, self.after);
+        json!({
+            "text": self.text, "tokens": self.before.tokens, "kv_precision": arguments.kv_precision.name(),
+            "f32": self.before.nats, "so_kept": self.after.nats, "change": nats, "change_percent": percent,
+        })
+    }
+}
+
 fn decoder(
     checkpoint: &Checkpoint,
     config: &ModelConfig,
@@ -150,6 +229,7 @@ fn decoder(
         blocks: sequences * context.div_ceil(BLOCK),
         max_rows: rows,
         max_samples: sequences.min(rows),
+        kv: arguments.kv_precision,
         ..DecoderOptions::default()
     };
     let memory = MemoryReport::estimate(checkpoint, &counted)?;
@@ -209,10 +289,7 @@ fn decoder(
             format!(
                 "{} in {}: {} a sequence, {} a block of {BLOCK}",
                 size(memory.kv_cache),
-                match counted.kv {
-                    tidegate_infer::KvPrecision::F32 => "f32",
-                    tidegate_infer::KvPrecision::F16 => "f16",
-                },
+                counted.kv.name(),
                 size(sequence),
                 size(block)
             ),
@@ -235,7 +312,7 @@ fn decoder(
         "memory_bytes": {"weights": memory.weights, "kv_cache": memory.kv_cache,
             "kv_sequence": sequence, "kv_block": block,
             "activations": memory.activations, "total": memory.total()},
-        "counted_for": {"sequences": sequences, "context": context},
+        "counted_for": {"sequences": sequences, "context": context, "kv_precision": counted.kv.name()},
         "fits": fits,
     });
     Ok(Report {

@@ -3,11 +3,13 @@
 mod admin;
 mod bench;
 mod convert;
+mod held_out;
 mod info;
 mod plan;
 mod source;
 
 use clap::Subcommand;
+use tidegate_infer::KvPrecision;
 
 pub(crate) use self::admin::line;
 use crate::exit::Failure;
@@ -35,6 +37,14 @@ pub(crate) fn model(command: &ModelCommand) -> Result<(), Failure> {
         ModelCommand::Unload(arguments) => admin::unload(arguments),
         ModelCommand::List(arguments) => admin::list(arguments),
     }
+}
+
+/// How keys and values are kept, as a pipeline file says it.
+fn kv_precision(text: &str) -> Result<KvPrecision, String> {
+    KvPrecision::named(text).ok_or_else(|| {
+        let known = KvPrecision::ALL.map(KvPrecision::name).join(", ");
+        format!("{text:?} is not known; write one of {known}")
+    })
 }
 
 /// Bytes for people.

@@ -9,13 +9,13 @@ use tidegate_infer::sheet::{
     CostSheet, DeviceProfile, DispatchSheet, PROFILES, SheetOptions, StepSheet,
 };
 use tidegate_infer::{
-    Adapter, DecoderOptions, DeviceOptions, Gpu, GpuDecoder, KernelVariant, LoadError,
+    Adapter, DecoderOptions, DeviceOptions, Gpu, GpuDecoder, KernelVariant, KvPrecision, LoadError,
     MemoryReport, measure_copy_bandwidth,
 };
 use tidegate_weights::Checkpoint;
 
-use super::size;
 use super::source::Source;
+use super::{kv_precision, size};
 use crate::commands::numbers::{batch, count};
 use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
@@ -52,6 +52,9 @@ pub(crate) struct Arguments {
     /// The same bits at any batch, as pipelines run unless they say otherwise.
     #[arg(long)]
     reproducible: bool,
+    /// How keys and values are kept: f32, f16 or int8.
+    #[arg(long, value_name = "PRECISION", default_value = "f16", value_parser = kv_precision)]
+    kv_precision: KvPrecision,
     /// Without --device: index, part of a name, or cpu.
     #[arg(long, conflicts_with = "device")]
     adapter: Option<String>,
@@ -74,6 +77,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<(), Failure> {
         max_samples: steps.batch,
         kernels: arguments.kernels.as_deref().and_then(KernelVariant::named),
         reproducible: arguments.reproducible,
+        kv: arguments.kv_precision,
         ..DecoderOptions::default()
     };
     let checkpoint;
@@ -93,6 +97,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<(), Failure> {
         let mut json = serde_json::to_value(&sheet).context("the sheet is no JSON")?;
         json["model"] = json!(arguments.source.name());
         json["quant"] = json!(arguments.source.quant());
+        json["kv_precision"] = json!(arguments.kv_precision.name());
         json["batch"] = json!(steps.batch);
         json["context"] = json!(steps.context);
         return print_json(&format!("{json:#}"));
@@ -173,7 +178,7 @@ fn at_hand(
 fn as_text(arguments: &Arguments, checkpoint: &Checkpoint, sheet: &CostSheet) -> String {
     let device = &sheet.device;
     let mut text = format!(
-        "model     {}\ndevice    {}: {:.0} GB/s, cache {}, {} multiprocessors\nkernels   {}\nweights   {}\n",
+        "model     {}\ndevice    {}: {:.0} GB/s, cache {}, {} multiprocessors\nkernels   {}\nweights   {}\nKV cache  {}\n",
         arguments.source.line(checkpoint),
         device.name,
         device.bandwidth / 1e9,
@@ -181,6 +186,7 @@ fn as_text(arguments: &Arguments, checkpoint: &Checkpoint, sheet: &CostSheet) ->
         device.multiprocessors,
         sheet.kernels,
         size(sheet.weights_bytes),
+        arguments.kv_precision.name(),
     );
     let layers = checkpoint.decoder().map_or(0, |config| config.layers.len());
     let sequences = match arguments.batch {

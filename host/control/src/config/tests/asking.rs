@@ -18,6 +18,7 @@ fn what_a_model_stage_asks_is_what_is_typed() {
     let support = &pipeline.models[0];
     assert_eq!(support.kv_memory, Some(256 << 20));
     assert_eq!(support.kv_precision, KvPrecision::F32);
+    assert_eq!(pipeline.models[1].kv_precision, KvPrecision::Int8);
     assert!(!support.reproducible);
     assert_eq!(support.kernels.as_deref(), Some("portable"));
     assert_eq!(support.draft, Some(directory().join("small.gguf")));

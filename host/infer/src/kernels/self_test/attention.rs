@@ -133,7 +133,7 @@ fn expected(
     cached: &[Vec<f32>; 2],
 ) -> Vec<(f64, f64)> {
     let dim = shape.dim;
-    let [keys, values] = cached.each_ref().map(|cached| kept(cached, shape.kv));
+    let [keys, values] = cached.each_ref().map(|cached| wide(&shape.rounded(cached)));
     let queries = wide(queries);
     let mut queries = queries.chunks_exact(dim);
     let mut expected = Vec::new();
@@ -167,15 +167,4 @@ fn expected(
         }
     }
     expected
-}
-
-/// Keys or values with the bits that they are kept with.
-fn kept(values: &[f32], kv: KvPrecision) -> Vec<f64> {
-    match kv {
-        KvPrecision::F32 => wide(values),
-        KvPrecision::F16 => values
-            .iter()
-            .map(|value| half::f16::from_f32(*value).to_f64())
-            .collect(),
-    }
 }

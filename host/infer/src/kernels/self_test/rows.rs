@@ -168,9 +168,12 @@ fn heads_of_shape(lab: &Lab, case: &str, shape: HeadShape) -> Result<(), Failure
         for head in 0..count {
             let x = wide(&qkv[(row * count + head) * dim..][..dim]);
             let x = turned(shape, &wide(&extras), head, x, &angles[position * half..]);
+            let greatest = x.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
             let stored = |x: &f64| match shape.kv {
                 KvPrecision::F32 => (*x, BOUND),
                 KvPrecision::F16 => (*x, 1e-3 * (1.0 + x.abs())),
+                // Half a step, and what is not exact about the element and its scale.
+                KvPrecision::Int8 => (*x, 0.5 * greatest / 127.0 + BOUND),
             };
             if head < shape.heads {
                 expected[0].extend(x.iter().map(|x| (*x, BOUND)));
@@ -223,7 +226,7 @@ pub(super) fn written(
     let cached = |index| -> Result<CaseRun, LoadError> {
         Ok(CaseRun {
             kernel: queries.kernel.clone(),
-            found: cached(lab, experiment, index, shape)?,
+            found: lab.cache_of(experiment, index, shape)?,
         })
     };
     let (keys, values) = (cached(1)?, cached(2)?);
@@ -257,26 +260,4 @@ pub(super) fn turned(
         (x[i], x[i + half]) = (a * cos - b * sin, b * cos + a * sin);
     }
     x
-}
-
-/// Keys or values of an experiment, without padding.
-fn cached(
-    lab: &Lab,
-    experiment: &Experiment,
-    index: usize,
-    shape: HeadShape,
-) -> Result<Vec<f32>, LoadError> {
-    if shape.kv == KvPrecision::F32 {
-        return lab.output_of(experiment, index, shape.dim);
-    }
-    let words = lab.words_of(experiment, index)?;
-    let halves = words
-        .iter()
-        .flat_map(|word| [*word as u16, (word >> 16) as u16]);
-    let all: Vec<f32> = halves
-        .map(|bits| half::f16::from_bits(bits).to_f32())
-        .collect();
-    let rows = all.chunks_exact(shape.dim.next_multiple_of(4));
-    let rows = rows.take(shape.blocks * BLOCK * shape.kv_heads);
-    Ok(rows.flat_map(|row| &row[..shape.dim]).copied().collect())
 }

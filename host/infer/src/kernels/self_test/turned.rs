@@ -122,7 +122,9 @@ fn heads_of_shape(
                 let near = |i: usize| -> Near {
                     match (part, shape.kv) {
                         (0, _) | (_, KvPrecision::F32) => (x[i], 2.0 * bound),
-                        (_, KvPrecision::F16) => (x[i], 2.0 * bound + 1e-3 * (1.0 + x[i].abs())),
+                        (_, KvPrecision::F16 | KvPrecision::Int8) => {
+                            (x[i], 2.0 * bound + 1e-3 * (1.0 + x[i].abs()))
+                        }
                     }
                 };
                 if part == 0 {

@@ -1,7 +1,7 @@
-// Merges the splits of rows that see more than SPLIT positions.
+// Merges the parts of rows that see more than SPLIT positions.
 // Workgroup: one head of one row; a lane has 4 elements. Grid: (heads, rows).
 
-@group(0) @binding(2) var<storage, read> parts: array<vec4<f32>>;        // [rows, heads, splits_of_head(), stride / 4 + 1]
+@group(0) @binding(2) var<storage, read> parts: array<vec4<f32>>;        // [rows, heads, parts_of_head(), stride / 4 + 1]
 @group(0) @binding(3) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
 @compute @workgroup_size(LANES)
@@ -13,5 +13,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
     let head = row * params.heads + group.x;
-    output[head * params.stride4 + lane] = merged(head, (count + SPLIT - 1u) / SPLIT, lane);
+    output[head * params.stride4 + lane] = merged(head, parts_of_row(count), lane);
 }

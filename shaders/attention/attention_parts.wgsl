@@ -1,6 +1,6 @@
 // Parts that another dispatch merges (attention_merge.wgsl).
 
-// [rows, heads, splits_of_head(), stride / 4 + 1]: sums of a split, then its highest score and the sum of its weights.
+// [rows, heads, parts_of_head(), stride / 4 + 1]: sums of a part, then its highest score and the sum of its weights.
 @group(0) @binding(6) var<storage, read_write> parts: array<vec4<f32>>;
 
 fn merge_last(place: Place, count: u32) {

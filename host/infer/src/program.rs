@@ -108,6 +108,8 @@ pub(crate) enum Axis {
     Elements(u32),
     /// One for each `each` of a count, the last for what is left.
     Per { of: Count, each: u32 },
+    /// The same, but `most` at most: of what has more than that, each has as many whole times `each` as it takes.
+    Parts { of: Count, each: u32, most: u32 },
 }
 
 impl Axis {
@@ -118,6 +120,7 @@ impl Axis {
             | Axis::Heads(workgroups)
             | Axis::Elements(workgroups) => workgroups,
             Axis::Per { of, each } => of.of(extent).div_ceil(each),
+            Axis::Parts { of, each, most } => of.of(extent).div_ceil(each).min(most),
         }
     }
 }

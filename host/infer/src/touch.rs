@@ -59,8 +59,14 @@ pub(crate) enum Area {
     },
     /// The same bytes at the positions of the rows themselves.
     OwnPosition { kv_heads: u32, bytes: u64 },
-    /// So many bytes for each row of a workgroup and each `each` positions that it sees, of which it has its heads.
-    Parts { bytes: u64, each: u32, window: u32 },
+    /// So many bytes for each row of a workgroup and each part of the positions that it sees, of which it has its heads. A part is as
+    /// in [`Axis::Parts`](crate::program::Axis::Parts).
+    Parts {
+        bytes: u64,
+        each: u32,
+        most: u32,
+        window: u32,
+    },
 }
 
 impl Touch {

@@ -13,8 +13,11 @@ use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, Share, SizedKernel, Work};
 use crate::touch::{Area, Touch, Which};
 
-/// Positions of a split: what one workgroup of a GPU takes.
+/// Positions of a split: what one workgroup of a GPU takes at a time.
 pub(crate) const SPLIT: u32 = 256;
+
+/// Parts of a row at most: of one that sees more splits, a workgroup takes several.
+const MOST_PARTS: u32 = 32;
 
 /// Lanes of that workgroup: one for each position, so that all keys of a split are on their way at once.
 const SPLIT_LANES: u32 = 256;
@@ -382,6 +385,7 @@ impl AttentionKernel {
                     ("LANES", SPLIT_LANES),
                     ("HEADS", unit),
                     ("SPLIT", SPLIT),
+                    ("MOST_PARTS", MOST_PARTS),
                     // Of more than four heads, weights take the room that their sums would.
                     ("PAIR", if matches!(unit, 2..=4) { 2 } else { 1 }),
                 ],
@@ -408,7 +412,12 @@ impl AttentionKernel {
                 ],
             ),
             AttentionKernel::Merge => join(
-                &[("LANES", LANES), ("HEADS", 1), ("SPLIT", SPLIT)],
+                &[
+                    ("LANES", LANES),
+                    ("HEADS", 1),
+                    ("SPLIT", SPLIT),
+                    ("MOST_PARTS", MOST_PARTS),
+                ],
                 &[
                     shader!("step.wgsl"),
                     shader!("attention/attention.wgsl"),
@@ -450,7 +459,7 @@ impl AttentionKernel {
 }
 
 /// Elements of attention's scratch for a row of a step whose rows see up to `positions` positions, and what a kernel counts of
-/// them for a head: `scores_of_head` and `splits_of_head` of the kernels.
+/// them for a head: `scores_of_head` and `parts_of_head` of the kernels.
 pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u32) {
     match base {
         Base::Software => {
@@ -461,9 +470,9 @@ pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u3
         }
         Base::Portable | Base::Subgroup => {
             let visible = (heads.window as usize).saturating_add(3).min(positions);
-            let splits = visible.div_ceil(SPLIT as usize);
+            let parts = visible.div_ceil(SPLIT as usize).min(MOST_PARTS as usize);
             let part = (heads.stride4() as usize + 1) * 4;
-            (heads.heads as usize * splits * part, splits as u32)
+            (heads.heads as usize * parts * part, parts as u32)
         }
     }
 }
@@ -511,10 +520,6 @@ impl Builder<'_> {
             of: Count::Rows,
             each: 1,
         };
-        let positions = |each| Axis::Per {
-            of: Count::Visible(heads.window),
-            each,
-        };
         let each = u64::from(heads.heads * heads.dim);
         let kv = heads.kv;
         let head = u64::from(heads.stride4()) * 16;
@@ -539,7 +544,12 @@ impl Builder<'_> {
             kv,
             merges,
         });
-        let grid = [positions(SPLIT), units, rows];
+        let parts_of_row = Axis::Parts {
+            of: Count::Visible(heads.window),
+            each: SPLIT,
+            most: MOST_PARTS,
+        };
+        let grid = [parts_of_row, units, rows];
         let mut buffers = vec![
             self.step,
             cache.tables,
@@ -558,6 +568,7 @@ impl Builder<'_> {
         let parts = Area::Parts {
             bytes: u64::from(heads.heads) * (head + 16),
             each: SPLIT,
+            most: MOST_PARTS,
             window: heads.window,
         };
         let mut touches = vec![
@@ -619,6 +630,7 @@ impl Builder<'_> {
         let scored = Area::Parts {
             bytes: u64::from(heads.heads) * 4,
             each: 1,
+            most: u32::MAX,
             window,
         };
         let part = |rows: u32| match rows {

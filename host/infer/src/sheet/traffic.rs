@@ -162,6 +162,8 @@ struct Roles {
     of: Count,
     rows: Role,
     positions: Role,
+    /// Parts of what a row sees at most.
+    most_parts: u64,
     columns: Role,
     heads: Role,
     elements: Role,
@@ -173,6 +175,7 @@ impl Roles {
             of: Count::Rows,
             rows: None,
             positions: None,
+            most_parts: u64::MAX,
             columns: None,
             heads: None,
             elements: None,
@@ -183,6 +186,10 @@ impl Roles {
                     of: Count::Visible(_) | Count::VisibleAlone(_) | Count::VisibleTogether(_),
                     each,
                 } => (&mut roles.positions, each),
+                Axis::Parts { each, most, .. } => {
+                    roles.most_parts = u64::from(most);
+                    (&mut roles.positions, each)
+                }
                 Axis::Per { of, each } => {
                     roles.of = of;
                     (&mut roles.rows, each)
@@ -196,6 +203,11 @@ impl Roles {
         }
         roles
     }
+}
+
+/// Positions of a part of so many, as [`Axis::Parts`] says.
+fn part_of(seen: u64, each: u64, most: u64) -> u64 {
+    each * seen.div_ceil(each.saturating_mul(most)).max(1)
 }
 
 /// Bytes of a buffer from here to there.
@@ -281,6 +293,7 @@ impl Workgroup<'_> {
     fn positions(&self, row: &Row, begin: u64) -> Range {
         match self.roles.positions {
             Some((axis, each)) => {
+                let each = part_of(row.positions - begin, each, self.roles.most_parts);
                 let first = begin + self.id[axis] * each;
                 (first.min(row.positions), (first + each).min(row.positions))
             }
@@ -363,13 +376,15 @@ impl Workgroup<'_> {
             Area::Parts {
                 bytes,
                 each,
+                most,
                 window,
             } => {
                 let (from, to) = self.of_row(bytes);
                 for (number, row) in rows() {
                     let begin = row.begin(window);
                     let own = self.positions(row, begin);
-                    let part = |position: u64| (position - begin).div_ceil(u64::from(each));
+                    let each = part_of(row.positions - begin, u64::from(each), u64::from(most));
+                    let part = |position: u64| (position - begin).div_ceil(each);
                     // The parts of its heads lie together.
                     let start = number * APART * bytes + from * APART;
                     let at = |part: u64| start + part * (to - from);
@@ -416,9 +431,11 @@ fn once(touch: &Touch, (of, count): (Count, u64), pass: &Pass) -> u64 {
         Area::Parts {
             bytes,
             each,
+            most,
             window,
         } => {
-            let parts = rows().map(|row| row.seen(window).div_ceil(u64::from(each)));
+            let part = |seen| part_of(seen, u64::from(each), u64::from(most));
+            let parts = rows().map(|row| row.seen(window).div_ceil(part(row.seen(window))));
             parts.sum::<u64>() * bytes
         }
     }

@@ -689,12 +689,25 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
             "HEADS * params.stride4; i += LANES",
             "min(HEADS * params.stride4, 5u); i += LANES",
         ),
+        // Splits of one part.
+        (
+            KernelVariant::Portable,
+            "attention",
+            "total[g] * factor + total_of_split[g]",
+            "total[g] + total_of_split[g]",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            "sums[g] *= factor;",
+            "",
+        ),
         // A part that is not waited for.
         (
             KernelVariant::Portable,
             "attention",
-            "(&written_before) + 1u < splits",
-            "(&written_before) + 2u < splits",
+            "(&written_before) + 1u < all",
+            "(&written_before) + 2u < all",
         ),
         // What was counted is not forgotten.
         (

@@ -4,7 +4,7 @@ use tidegate_contract::{BLOCK, StepSequence};
 
 use super::{Failure, Numbers, beside, outcome, softmax, wide};
 use crate::kernels::lab::{HeadShape, Lab, sequence};
-use crate::kernels::{Base, KvPrecision, Reads, merges};
+use crate::kernels::{Base, KvPrecision, Reads, SPLIT, merges};
 
 /// Of means of numbers about 1.
 const BOUND: f64 = 1e-5;
@@ -65,7 +65,32 @@ pub(super) fn attention(
             attention_of_shape(lab, &format!("{case}, heads of {dim}"), shape, longer)?;
         }
     }
+    if lab.kernels.base != Base::Software {
+        attention_of_long_row(lab, unit, kv)?;
+    }
     Ok(())
+}
+
+/// A row that sees so much that each of its workgroups has two splits, and the last one a few positions.
+fn attention_of_long_row(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Failure> {
+    let seen = 32 * SPLIT as usize + 7;
+    let blocks = seen.div_ceil(BLOCK);
+    let shape = HeadShape {
+        kv,
+        ..HeadShape::plain(2 * unit as usize, 2, 20, blocks)
+    };
+    let mut numbers = Numbers(9);
+    let table: Vec<u32> = (0..blocks as u32).rev().collect();
+    let step = [sequence(seen - 1, 1, &table)];
+    // As above: what is a little wrong with a score shows.
+    let queries = numbers.take_full(shape.heads * shape.dim);
+    let queries: Vec<f32> = queries.into_iter().map(|query| query * 4.0).collect();
+    let cache = blocks * BLOCK * shape.kv_heads * shape.dim;
+    let cached = [numbers.take_full(cache), numbers.take_full(cache)];
+    let [keys, values] = &cached;
+    let experiment = lab.attention(shape, &queries, [keys, values], &step)?;
+    let expected = expected(shape, &step, &queries, &cached);
+    outcome(lab, &experiment, 0, shape.dim)?.compare("attention over many splits", &expected)
 }
 
 /// The first and the last neighbour, and the first sequence that shares blocks with others, have queries that are `longer` times

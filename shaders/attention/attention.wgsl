@@ -7,7 +7,7 @@ struct Params {
     window: u32,   // positions a row sees, its own included; all: 0xffffffff
     scale: f32,
     softcap: f32,  // 0: none
-    scratch: u32,  // scores of one head at most, a multiple of GROUP; or splits of one head at most
+    scratch: u32,  // scores of one head at most, a multiple of GROUP; or parts of one head at most
     nothing: u32,  // 0, which no compiler knows
 }
 

@@ -59,6 +59,16 @@ pub(crate) enum Area {
     },
     /// The same bytes at the positions of the rows themselves.
     OwnPosition { kv_heads: u32, bytes: u64 },
+    /// The same, of which a workgroup has what its columns are: of `columns`, those in `own` are keys, or values, from `first` on of
+    /// `all` that a position has.
+    OwnCells {
+        kv_heads: u32,
+        bytes: u64,
+        columns: u64,
+        own: (u64, u64),
+        first: u64,
+        all: u64,
+    },
     /// So many bytes for each row of a workgroup and each part of the positions that it sees, of which it has its heads. A part is as
     /// in [`Axis::Parts`](crate::program::Axis::Parts).
     Parts {

@@ -20,22 +20,19 @@ pub(super) struct Fusion {
 }
 
 impl Fusion {
-    /// Nothing.
-    pub(super) const NONE: Fusion = Fusion {
-        norms: false,
-        heads: false,
-        merges: false,
-    };
-
-    /// Of such a model with these kernels where there are buffers enough.
-    pub(super) fn most(config: &ModelConfig, kv: KvPrecision, kernels: KernelSet) -> Fusion {
+    /// What takes the most memory of all that a device may have of them.
+    pub(super) fn largest(config: &ModelConfig, kv: KvPrecision, kernels: KernelSet) -> Fusion {
         let traits = Traits {
             features: Features::ALL,
             subgroup_lanes: [32, 32],
             largest_binding: u64::MAX,
             storage_buffers: u32::MAX,
         };
-        Fusion::of(config, kv, kernels, traits)
+        Fusion {
+            // Heads that are not turned at once have a buffer of their own.
+            heads: false,
+            ..Fusion::of(config, kv, kernels, traits)
+        }
     }
 
     /// Of such a model with these kernels on a device with these traits.

@@ -42,21 +42,17 @@ impl MemoryReport {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
-        let plan = |base, fused: bool| {
+        let plans = Base::ALL.map(|base| {
             let kernels = KernelSet {
                 base,
                 matmul: KernelVariant::Portable,
                 reproducible: options.reproducible,
             };
-            let fusion = match fused {
-                true => Fusion::most(config, options.kv, kernels),
-                false => Fusion::NONE,
-            };
+            let fusion = Fusion::largest(config, options.kv, kernels);
             DecoderSizes::new(config, options, kernels, fusion).report(weights)
-        };
-        let plans = Base::ALL.into_iter();
+        });
         let mut report = plans
-            .flat_map(|base| [false, true].map(|fused| plan(base, fused)))
+            .into_iter()
             .max_by_key(MemoryReport::total)
             .unwrap_or_default();
         if asked_for(options.kernels)? == Some(KernelVariant::Dot) {

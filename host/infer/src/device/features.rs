@@ -11,7 +11,7 @@ pub struct Features {
     pub f16: bool,
     /// Cooperative matrices.
     pub cooperative: bool,
-    /// Buffers whose contents a workgroup sees while others write them.
+    /// Buffers in which a workgroup sees what others have written before, in the same dispatch.
     pub coherent: bool,
     /// Timestamps between kernels.
     pub timestamps: bool,
@@ -95,7 +95,9 @@ impl Features {
                     .cooperative_matrix_properties()
                     .iter()
                     .any(is_usable),
-            coherent: has(wgpu::Features::MEMORY_DECORATION_COHERENT),
+            // On Metal barriers order what a workgroup does for itself alone.
+            coherent: has(wgpu::Features::MEMORY_DECORATION_COHERENT)
+                && adapter.get_info().backend != wgpu::Backend::Metal,
             timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
         }
     }

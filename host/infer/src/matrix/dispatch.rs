@@ -366,11 +366,19 @@ impl HeadsOutput<'_> {
     fn touch_cache(&self, buffer: usize, of: usize, shard: &Shard) -> Option<Touch> {
         let all = self.columns(of);
         let own = shared(&all, shard);
-        let area = Area::OwnPosition {
+        if own.is_empty() {
+            return None;
+        }
+        let shard_first = shard.first as u64;
+        let area = Area::OwnCells {
             kv_heads: self.heads.kv_heads,
-            bytes: self.heads.kv_bytes() * own.len() as u64 / all.len().max(1) as u64,
+            bytes: self.heads.kv_bytes(),
+            columns: shard.columns as u64,
+            own: (own.start as u64 - shard_first, own.end as u64 - shard_first),
+            first: (own.start - all.start) as u64,
+            all: all.len() as u64,
         };
-        (!own.is_empty()).then(|| Touch::write(buffer, area))
+        Some(Touch::write(buffer, area))
     }
 }
 

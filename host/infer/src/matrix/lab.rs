@@ -3,7 +3,8 @@
 use tidegate_contract::StepSequence;
 use tidegate_weights::{Activation, Tensor};
 
-use super::{Matrix, Packing};
+use super::layout::TILE;
+use super::{Matrix, Packing, StorageFormat};
 use crate::kernels::Store;
 use crate::kernels::lab::{Experiment, Lab, sequence};
 use crate::load_error::LoadError;
@@ -136,6 +137,17 @@ impl Lab {
     pub fn reproducible(mut self) -> Lab {
         self.kernels.reproducible = true;
         self
+    }
+
+    /// The same in shards of a few rows.
+    pub(crate) fn pack_in_shards(
+        &self,
+        packing: Packing<'_>,
+        stored: StorageFormat,
+    ) -> Result<Matrix, LoadError> {
+        let tile = TILE * stored.row_bytes(packing.groups());
+        let gpu = self.gpu.narrowed(tile as u64);
+        packing.upload(Site::Device(&gpu), self.kernels, "matrix", 0)
     }
 
     /// Weights as they are packed for these kernels.

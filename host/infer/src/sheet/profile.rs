@@ -67,7 +67,7 @@ fn storage_buffers() -> u32 {
     16
 }
 
-/// As nearly all drivers.
+/// As all drivers but Metal.
 fn coherent() -> bool {
     true
 }
@@ -120,6 +120,7 @@ impl DeviceProfile {
             "m3" => DeviceProfile {
                 multiply_adds: Some(1.8e12),
                 gap: 5e-6,
+                coherent: false,
                 subgroup_lanes: Some([4, 64]),
                 ..profile("Apple M3", 100e9, 8, [10, 1024])
             },

@@ -373,6 +373,35 @@ impl Workgroup<'_> {
                     }
                 }
             }
+            Area::OwnCells {
+                kv_heads,
+                bytes,
+                columns,
+                own,
+                first,
+                all,
+            } => {
+                let heads = u64::from(kv_heads);
+                let (from, to) = self.of_row(columns);
+                let byte = |column: u64| {
+                    let column = column.clamp(own.0, own.1) - own.0 + first;
+                    column * heads * bytes / all.max(1)
+                };
+                let (from, to) = (byte(from), byte(to));
+                for (_, row) in rows() {
+                    for head in 0..heads {
+                        let own = row.positions - 1;
+                        let at =
+                            |position| Workgroup::position_of(row, heads, head, position, bytes);
+                        let within =
+                            |byte: u64| byte.clamp(head * bytes, (head + 1) * bytes) - head * bytes;
+                        let (from, to) = (within(from), within(to));
+                        if from < to {
+                            add((at(own) + from, at(own) + to), at(row.end));
+                        }
+                    }
+                }
+            }
             Area::Parts {
                 bytes,
                 each,
@@ -407,6 +436,16 @@ fn once(touch: &Touch, (of, count): (Count, u64), pass: &Pass) -> u64 {
         Area::All(bytes) | Area::Columns(bytes) => bytes,
         Area::Rows(bytes) | Area::Cells(bytes) | Area::CellsOf { bytes, .. } => {
             rows().count() as u64 * bytes
+        }
+        Area::OwnCells {
+            kv_heads,
+            bytes,
+            own,
+            all,
+            ..
+        } => {
+            let part = u64::from(kv_heads) * bytes * (own.1 - own.0) / all.max(1);
+            rows().count() as u64 * part
         }
         Area::OwnPosition { kv_heads, bytes } => {
             rows().count() as u64 * u64::from(kv_heads) * bytes

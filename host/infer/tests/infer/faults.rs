@@ -544,7 +544,16 @@ fn products_that_norm_or_turn_wrongly_are_not_used() {
             "x += biases[place];",
             "x += select(vec4<f32>(), biases[place], turns_all(head));",
         ),
-        ("keys[kept] = to_kv(x);", "keys[kept] = to_kv(sums);"),
+        (
+            "keys[kept] = to_kv(x, 0.0);",
+            "keys[kept] = to_kv(sums, 0.0);",
+        ),
+        ("(head - of_heads.heads) % of_heads.kv_heads", "0u"),
+        ("paged(entry.x, entry.z)", "paged(0u, entry.z)"),
+        (
+            "let place = params.first + column4;",
+            "let place = column4;",
+        ),
     ] {
         let to = to.replace(
             "turns_all(head)",
@@ -559,21 +568,36 @@ fn products_that_norm_or_turn_wrongly_are_not_used() {
         device.repair();
     }
     assert!(used.is_empty(), "{}", used.join("\n"));
-    // Squares that are summed in another order where a tile has more rows.
-    let from = "eighth += partial[lane * 8u + s].x;";
-    let to = "eighth += partial[lane * 8u + select(s, 7u - s, ROWS > 1u)].x;";
-    device.sabotage("matmul", Sabotage::Edited { from, to });
-    let loaded = |reproducible| {
-        let options = DecoderOptions {
-            reproducible,
-            ..options(KernelVariant::Portable)
+    // What is summed in another order, or rounded otherwise, where a tile has more rows: squares of a row, those of four elements, keys.
+    for (from, to) in [
+        (
+            "eighth += partial[lane * 8u + s].x;",
+            "eighth += partial[lane * 8u + select(s, 7u - s, ROWS > 1u)].x;",
+        ),
+        (
+            "= dot(stream, stream);",
+            "= dot(stream, stream) * select(1.0, 1.0000002, ROWS > 1u);",
+        ),
+        (
+            "keys[kept] = to_kv(x, 0.0);",
+            "keys[kept] = to_kv(x * select(1.0, 1.0000002, ROWS > 1u), 0.0);",
+        ),
+    ] {
+        device.sabotage("matmul", Sabotage::Edited { from, to });
+        let loaded = |reproducible| {
+            let options = DecoderOptions {
+                kv: KvPrecision::F32,
+                reproducible,
+                ..options(KernelVariant::Portable)
+            };
+            GpuDecoder::load(&device, &checkpoint, &options)
         };
-        GpuDecoder::load(&device, &checkpoint, &options)
-    };
-    let error = loaded(true).unwrap_err();
-    assert_wrong("matmul", &error);
-    assert!(error.to_string().contains("`reproducible`"), "{error}");
-    assert!(loaded(false).is_ok());
+        let error = loaded(true).unwrap_err();
+        assert_wrong("matmul", &error);
+        assert!(error.to_string().contains("`reproducible`"), "{error}");
+        assert!(loaded(false).is_ok(), "{from}");
+        device.repair();
+    }
 }
 
 /// Head norms: half of the lanes where only a wide head has them all at work, and a sum whose order depends on the row.
@@ -668,8 +692,8 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
         (
             KernelVariant::Portable,
             "attention",
-            "sums[g] += dot(k.d, queries[q + 3u]);",
-            "sums[g] += dot(k.d, queries[q + 3u]) * select(0.0, 1.0, d < 32u);",
+            "products[g] += dot(k.d, queries[q + 3u]);",
+            "products[g] += dot(k.d, queries[q + 3u]) * select(0.0, 1.0, d < 32u);",
         ),
         (
             KernelVariant::Portable,
@@ -757,10 +781,10 @@ fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
         (
             KernelVariant::Portable,
             "attention",
-            "sums[g] += dot(k.a, queries[q]);\n                    sums[g] += dot(k.b, queries[q + 1u]);",
+            "products[g] += dot(k.a, queries[q]);\n                        products[g] += dot(k.b, queries[q + 1u]);",
             "let first = select(dot(k.a, queries[q]), dot(k.b, queries[q + 1u]), step.rows > 1u);
-             sums[g] += first;
-             sums[g] += select(dot(k.b, queries[q + 1u]), dot(k.a, queries[q]), step.rows > 1u);",
+             products[g] += first;
+             products[g] += select(dot(k.b, queries[q + 1u]), dot(k.a, queries[q]), step.rows > 1u);",
         ),
     ] {
         device.sabotage(kernel, Sabotage::Edited { from, to });

@@ -8,7 +8,7 @@ use tidegate_infer::{Features, GpuDecoder};
 
 use crate::support::{
     PLAIN, Random, blocks, full_config, gpu, load, open, options, options_on, random_model,
-    sequence, silent,
+    sequence, silent, turned_config,
 };
 
 /// Rows that are drawn from greedily, by chance and under masks, and rows that are only written.
@@ -53,7 +53,7 @@ fn in_phases(decoder: &mut GpuDecoder, step: &[StepSequence]) -> Vec<Sampled> {
 
 #[test]
 fn a_step_in_phases_draws_what_it_draws_at_once() {
-    let checkpoint = random_model(full_config(), 51);
+    let checkpoint = random_model(turned_config(), 51);
     let step = step();
     let nothing_drawn = [step[1].clone()];
     for variant in PLAIN {
@@ -108,7 +108,7 @@ fn a_step_that_was_given_up_leaves_no_trace() {
 
 #[test]
 fn a_step_outside_the_shape_is_refused_when_it_is_submitted_and_the_next_one_runs() {
-    let checkpoint = random_model(full_config(), 53);
+    let checkpoint = random_model(turned_config(), 53);
     let mut decoder = load(gpu(), &checkpoint, &options_on(gpu(), PLAIN[0]));
     let expected = at_once(&mut decoder, &step());
     let mut wrong = step();

@@ -53,6 +53,9 @@ fn every_shader_passes_the_writers_of_every_backend() {
         let words = spv::write_vec(&module, &info, &options, None)
             .unwrap_or_else(|error| panic!("{kernel:?}: SPIR-V: {error}"));
         assert!(words.len() > 100, "{kernel:?}");
+        if needs.coherent {
+            assert!(is_ordered_on_the_device(&words), "{kernel:?}");
+        }
 
         let options = msl::Options {
             lang_version: if needs.coherent { (3, 2) } else { (2, 4) },
@@ -82,6 +85,33 @@ fn every_shader_passes_the_writers_of_every_backend() {
             .unwrap_or_else(|error| panic!("{kernel:?}: HLSL: {error}"));
         assert!(text.contains("numthreads"), "{kernel:?}");
     }
+}
+
+/// Whether SPIR-V has a barrier that orders what is written for all of a device, and a buffer that is coherent: what WGSL itself does not
+/// promise of a barrier, and naga does.
+fn is_ordered_on_the_device(words: &[u32]) -> bool {
+    const DECORATE: u32 = 71;
+    const CONSTANT: u32 = 43;
+    const CONTROL_BARRIER: u32 = 224;
+    const COHERENT: u32 = 23;
+    const DEVICE: u32 = 1;
+    let mut instructions = Vec::new();
+    let mut rest = &words[5..];
+    while let Some(first) = rest.first() {
+        let (instruction, after) = rest.split_at((first >> 16) as usize);
+        instructions.push((first & 0xffff, instruction));
+        rest = after;
+    }
+    let constant = |id: u32| {
+        let of = instructions
+            .iter()
+            .find(|(op, words)| *op == CONSTANT && words[2] == id);
+        of.map(|(_, words)| words[3])
+    };
+    let coherent = |(op, words): &(u32, &[u32])| *op == DECORATE && words[2] == COHERENT;
+    let barrier =
+        |(op, words): &(u32, &[u32])| *op == CONTROL_BARRIER && constant(words[2]) == Some(DEVICE);
+    instructions.iter().any(coherent) && instructions.iter().any(barrier)
 }
 
 /// Every file below a folder.

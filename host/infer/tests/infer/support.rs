@@ -175,6 +175,14 @@ pub(crate) fn small_config() -> ModelConfig {
     }
 }
 
+/// Heads that products turn, with biases, where they do anything beside multiplying.
+pub(crate) fn turned_config() -> ModelConfig {
+    ModelConfig {
+        qkv_bias: true,
+        ..small_config()
+    }
+}
+
 /// Every part that some family has, at once.
 pub(crate) fn full_config() -> ModelConfig {
     let rope = |theta, width| Rope {

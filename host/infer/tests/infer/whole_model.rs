@@ -12,7 +12,7 @@ use tidegate_reference::ReferenceDecoder;
 use crate::support::{
     PLAIN, Random, adapter, assert_close, assert_same, bare_gpu, blocks, even_config, full_config,
     gpu, in_chunks, load, logits, options, options_on, random_model, sequence, silent,
-    small_config, sums_otherwise, to_spoil, variants, wide,
+    small_config, sums_otherwise, to_spoil, turned_config, variants, wide,
 };
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
@@ -50,6 +50,19 @@ fn logits_match_the_float64_reference_with_every_part_on_and_off() {
     }
 }
 
+/// A device on which a kernel can bind so many storage buffers, and see what others write or not.
+fn with_buffers(storage_buffers: u32, coherent: bool) -> Gpu {
+    let device = DeviceOptions {
+        features: Features {
+            coherent,
+            ..Features::ALL
+        },
+        storage_buffers,
+        ..DeviceOptions::default()
+    };
+    Gpu::open(adapter(), device).unwrap()
+}
+
 /// What large dispatches do beside their own work, small ones do where a kernel can bind too few buffers, or sees nothing of what
 /// others write.
 #[test]
@@ -59,15 +72,7 @@ fn a_layer_has_five_dispatches_where_a_device_has_what_that_takes() {
     let expected = reference(&checkpoint, &tokens);
     let mut dispatches = Vec::new();
     for (storage_buffers, coherent) in [(8, false), (10, false), (16, false), (16, true)] {
-        let device = DeviceOptions {
-            features: Features {
-                coherent,
-                ..Features::ALL
-            },
-            storage_buffers,
-            ..DeviceOptions::default()
-        };
-        let gpu = Gpu::open(adapter(), device).unwrap();
+        let gpu = with_buffers(storage_buffers, coherent);
         let mut decoder = load(
             &gpu,
             &checkpoint,
@@ -127,13 +132,18 @@ fn a_long_context_is_attended_to_in_splits() {
 /// A step of decode rows of several sequences, and pieces of two prompts, gives each what it gets alone.
 #[test]
 fn batched_rows_equal_the_same_sequences_alone() {
-    let checkpoint = random_model(full_config(), 4);
+    for config in [full_config(), turned_config()] {
+        batched_rows_equal_them_alone(&random_model(config, 4));
+    }
+}
+
+fn batched_rows_equal_them_alone(checkpoint: &Checkpoint) {
     let mut random = Random(4);
     let prompts: Vec<Vec<u32>> = [19, 1, 33, 40]
         .map(|count| random.tokens(53, count))
         .to_vec();
     for (gpu, variant) in exact_variants() {
-        let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
+        let mut decoder = load(gpu, checkpoint, &options_on(gpu, variant));
         let alone: Vec<Vec<f32>> = prompts
             .iter()
             .map(|tokens| in_chunks(&mut decoder, tokens, &blocks(0, tokens.len()), 64))
@@ -170,15 +180,15 @@ fn batched_rows_equal_the_same_sequences_alone() {
 /// The bits of a row's logits, whatever is beside it in the step, however its prompt was cut and wherever its blocks lie.
 #[test]
 fn reproducible_logits_are_the_same_bits_at_any_batch_chunk_and_place() {
-    for (format, kv) in [
-        (Format::F32, KvPrecision::F16),
-        (Format::Int8, KvPrecision::F16),
-        (Format::F32, KvPrecision::Int8),
+    for (config, format, kv) in [
+        (full_config(), Format::F32, KvPrecision::F16),
+        (turned_config(), Format::Int8, KvPrecision::F16),
+        (full_config(), Format::F32, KvPrecision::Int8),
     ] {
         let config = ModelConfig {
             hidden: 64,
             intermediate: 96,
-            ..full_config()
+            ..config
         };
         let config = ModelConfig {
             heads: 4,
@@ -735,6 +745,42 @@ fn a_decoder_takes_no_more_memory_than_was_estimated() {
         assert_eq!(fit(estimate.total()), options.blocks);
         assert_eq!(fit(estimate.total() - 1), options.blocks - 1);
         assert_eq!(fit(estimate.weights), 0);
+    }
+}
+
+/// Scratch of attention is as large as it becomes, so that nothing else hides what products do beside.
+#[test]
+fn estimates_hold_whatever_a_device_can_bind() {
+    let config = ModelConfig {
+        hidden: 32,
+        intermediate: 32,
+        heads: 32,
+        kv_heads: 2,
+        head_dim: 64,
+        context: 8192,
+        ..small_config()
+    };
+    let checkpoint = random_model(config, 15);
+    for (storage_buffers, variant) in [
+        (8, KernelVariant::Portable),
+        (10, KernelVariant::Portable),
+        (16, KernelVariant::Portable),
+        (16, KernelVariant::Dot),
+        (16, KernelVariant::Software),
+    ] {
+        let gpu = with_buffers(storage_buffers, true);
+        let options = DecoderOptions {
+            context: 8192,
+            blocks: 512,
+            max_rows: 256,
+            ..options(variant)
+        };
+        let estimate = MemoryReport::estimate(&checkpoint, &options).unwrap();
+        let report = load(&gpu, &checkpoint, &options).memory_report();
+        assert!(
+            report.total() <= estimate.total(),
+            "{storage_buffers} buffers, {variant}: {report:?}, {estimate:?}"
+        );
     }
 }
 

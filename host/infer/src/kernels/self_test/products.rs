@@ -143,7 +143,11 @@ fn products_of_width(
     } else {
         Packing::plain(weights.tensor()?)
     };
-    let matrix = lab.pack(packing)?;
+    // What is beside the columns of a shard has its own place.
+    let matrix = match store {
+        Store::Stream => lab.pack_in_shards(packing, stored)?,
+        _ => lab.pack(packing)?,
+    };
     let most = 33;
     let input = numbers.take_full(most * width);
     let beside = Beside {
@@ -154,7 +158,7 @@ fn products_of_width(
     };
     let squares = beside.squares.as_deref();
     let sums = [&weights, &up].map(|weights| sums_of(weights, &input, share, squares));
-    let mut fewer: Option<CaseRun> = None;
+    let mut fewer: Vec<CaseRun> = Vec::new();
     for (rows, of) in [
         (1, Count::Rows),
         (3, Count::Samples),
@@ -202,15 +206,16 @@ fn products_of_width(
             }
         }
         outcome.compare(&case, &expected)?;
+        let mut found = vec![outcome];
         if store == Store::Stream {
-            next_norm(lab, &experiment, &case, &expected, &beside.norm)?;
+            found.extend(next_norm(lab, &experiment, &case, &expected, &beside.norm)?);
         }
-        if lab.kernels.reproducible
-            && let Some(fewer) = &fewer
-        {
-            outcome.same_bits(&case, fewer, 0, COLUMNS)?;
+        for (found, fewer) in found.iter().zip(&fewer) {
+            if lab.kernels.reproducible {
+                fewer.same_bits(&case, found, 0, COLUMNS)?;
+            }
         }
-        fewer = Some(outcome);
+        fewer = found;
     }
     Ok(())
 }
@@ -247,14 +252,14 @@ fn next_norm(
     case: &str,
     stream: &[Near],
     norm: &[f32],
-) -> Result<(), Failure> {
+) -> Result<[CaseRun; 2], Failure> {
     let times = |(x, bound): &Near, w: &f32| (x * f64::from(*w), bound + 1e-6 * x.abs());
     let rows = stream.chunks(COLUMNS);
     let weighted = rows
         .clone()
         .flat_map(|row| row.iter().zip(norm).map(|(x, w)| times(x, w)));
-    let found = beside(lab, experiment, 1, COLUMNS)?;
-    found.compare(&format!("{case}, weighted"), &weighted.collect::<Vec<_>>())?;
+    let weighted_rows = beside(lab, experiment, 1, COLUMNS)?;
+    weighted_rows.compare(&format!("{case}, weighted"), &weighted.collect::<Vec<_>>())?;
     let square = |(x, bound): &Near| (x * x, 2.0 * x.abs() * bound + bound * bound + 1e-6 * x * x);
     let four = |four: &[Near]| {
         let squares = four.iter().map(square);
@@ -262,7 +267,8 @@ fn next_norm(
     };
     let squares = rows.flat_map(|row| row.chunks(4).map(four));
     let found = beside(lab, experiment, 2, COLUMNS.div_ceil(4))?;
-    found.compare(&format!("{case}, squares"), &squares.collect::<Vec<_>>())
+    found.compare(&format!("{case}, squares"), &squares.collect::<Vec<_>>())?;
+    Ok([weighted_rows, found])
 }
 
 /// What the products are, of all rows of the input: `[rows, columns]`; scaled where there are [`squares`].

@@ -9,11 +9,19 @@ use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
 use crate::kernels::{Heads, KvBuffers, KvPrecision, StorageFormat};
 use crate::matrix::{BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing};
 
-/// Rows at most: they begin at the end of a block.
+/// Rows at most.
 const MOST: usize = 33;
 
-/// Rows of a sequence that begins at the end of a block: plain heads, then with biases, an odd number of pairs that turn, and
-/// elements that do not. Rows of a reproducible set have the same bits in each tiling.
+/// Blocks of two sequences, in no order, and their first positions: just before a block ends, and within one.
+const SEQUENCES: [([u32; 3], usize); 2] = [([2, 0, 3], BLOCK - 1), ([1, 5, 4], 3)];
+
+/// How many of the rows of a step are those of each sequence.
+fn rows_of(rows: usize) -> [usize; 2] {
+    [rows.div_ceil(2), rows / 2]
+}
+
+/// Rows of two sequences, and weights in several shards: plain heads, then with biases, an odd number of pairs that turn, and elements
+/// that do not. Rows of a reproducible set have the same bits in each tiling.
 pub(super) fn heads(
     lab: &Lab,
     stored: StorageFormat,
@@ -22,14 +30,14 @@ pub(super) fn heads(
 ) -> Result<(), Failure> {
     let plain = HeadShape {
         kv,
-        ..HeadShape::plain(3, 1, 20, 4)
+        ..HeadShape::plain(4, 2, 20, 6)
     };
     let full = HeadShape {
         rope: 14,
         bias: true,
         ..HeadShape {
             kv,
-            ..HeadShape::plain(3, 1, 18, 4)
+            ..HeadShape::plain(4, 2, 18, 6)
         }
     };
     for (case, shape) in [("plain heads", plain), ("heads", full)] {
@@ -65,7 +73,8 @@ fn heads_of_shape(
     let weights = [queries?, keys?, values?];
     let tensors = weights.iter().map(Weights::tensor);
     let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
-    let matrix = lab.pack(Packing::turned_heads(tensors, dim, &[half, half, 0]))?;
+    let packing = Packing::turned_heads(tensors, dim, &[half, half, 0]);
+    let matrix = lab.pack_in_shards(packing, stored)?;
     let input = numbers.take_full(MOST * width);
     let squares = normed.then(|| squares(&mut numbers, MOST, width));
     let angles = (0..shape.context * half).map(|_| [numbers.full(), numbers.full()]);
@@ -91,16 +100,22 @@ fn heads_of_shape(
     let sums = weights
         .each_ref()
         .map(|weights| sums_of(weights, &inputs.input, share, inputs.squares.as_deref()));
-    let mut fewer: Option<CaseRun> = None;
+    let mut fewer: Option<[CaseRun; 3]> = None;
     for rows in [1, 3, 9, MOST] {
         let case = format!("{case}, {rows} rows");
-        let table = [2, 0, 3];
-        let experiment = run(lab, &inputs, rows, &table)?;
-        let place = |position: usize| table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+        let experiment = run(lab, &inputs, rows)?;
         let cache = shape.blocks * BLOCK * shape.kv_heads * dim;
         let mut expected = [Vec::new(), vec![(0.0, 0.0); cache], vec![(0.0, 0.0); cache]];
-        for row in 0..rows {
-            let position = BLOCK - 1 + row;
+        let places = SEQUENCES
+            .iter()
+            .zip(rows_of(rows))
+            .flat_map(|((table, first), rows)| {
+                (*first..*first + rows).map(move |position| {
+                    let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+                    (position, place)
+                })
+            });
+        for (row, (position, place)) in places.enumerate() {
             for head in 0..count {
                 let (part, own) = match head.checked_sub(shape.heads) {
                     None => (0, head),
@@ -108,10 +123,8 @@ fn heads_of_shape(
                 };
                 let head_sums = &sums[part][row * parts[part] + own * dim..][..dim];
                 let x = head_sums.iter().map(|(sum, _)| *sum).collect();
-                let bound = head_sums
-                    .iter()
-                    .map(|(_, bound)| *bound)
-                    .fold(1e-5, f64::max);
+                let bounds = head_sums.iter().map(|(_, bound)| *bound);
+                let bound = bounds.fold(1e-5, f64::max);
                 let x = turned(
                     shape,
                     &wide(&biases),
@@ -130,7 +143,7 @@ fn heads_of_shape(
                 if part == 0 {
                     expected[0].extend(order(head).map(near));
                 } else {
-                    let at = (place(position) * shape.kv_heads + own) * dim;
+                    let at = (place * shape.kv_heads + own) * dim;
                     for (to, i) in expected[part][at..].iter_mut().zip(order(head)) {
                         *to = near(i);
                     }
@@ -141,19 +154,41 @@ fn heads_of_shape(
         for ((kind, outcome), expected) in found.iter().zip(&expected) {
             outcome.compare(&format!("{case}, {kind}"), expected)?;
         }
-        let [(_, queries), ..] = found;
+        let found = found.map(|(_, outcome)| outcome);
         if lab.kernels.reproducible
-            && let Some(fewer) = &fewer
+            && let Some(fewer) = fewer
         {
-            fewer.same_bits(&case, &queries, 0, dim)?;
+            same_bits(&case, fewer, &found, shape.heads * dim)?;
         }
-        fewer = Some(queries);
+        fewer = Some(found);
+    }
+    Ok(())
+}
+
+/// What fewer rows write is what it is beside others: queries of `width` elements of the first sequence, keys and values of both.
+fn same_bits(
+    case: &str,
+    fewer: [CaseRun; 3],
+    found: &[CaseRun; 3],
+    width: usize,
+) -> Result<(), Failure> {
+    for (index, (mut fewer, found)) in fewer.into_iter().zip(found).enumerate() {
+        if index == 0 {
+            let [first, _] = rows_of(fewer.found.len() / width);
+            fewer.found.truncate(first * width);
+        } else {
+            // Where nothing was written with fewer rows there may be something now.
+            let now = fewer.found.iter_mut().zip(&found.found);
+            now.filter(|(before, _)| **before == 0.0)
+                .for_each(|(before, now)| *before = *now);
+        }
+        fewer.same_bits(case, found, 0, 1)?;
     }
     Ok(())
 }
 
 /// The product, ready to run over so many rows.
-fn run(lab: &Lab, case: &Case, rows: usize, table: &[u32]) -> Result<Experiment, Failure> {
+fn run(lab: &Lab, case: &Case, rows: usize) -> Result<Experiment, Failure> {
     let (shape, width) = (case.shape, case.width);
     let input = lab.padded(&case.input[..rows * width], width)?;
     let squares = case.squares.as_ref().map(|squares| {
@@ -167,7 +202,11 @@ fn run(lab: &Lab, case: &Case, rows: usize, table: &[u32]) -> Result<Experiment,
     let (keys, values) = (lab.output(shape.cache()), lab.output(shape.cache()));
     let outputs = vec![queries.clone(), keys.clone(), values.clone()];
     let heads = shape.heads();
-    let step = [sequence(BLOCK - 1, rows, table)];
+    let sequences = SEQUENCES.iter().zip(rows_of(rows));
+    let step: Vec<_> = sequences
+        .filter(|(_, rows)| *rows > 0)
+        .map(|((table, first), rows)| sequence(*first, rows, table))
+        .collect();
     Ok(lab.experiment(&step, outputs, |builder, tables| {
         let input = match &squares {
             None => Input::Rows(&input),

@@ -1,5 +1,5 @@
-//! Attention of one layer by itself: 12 heads of 64 over 2,048 positions in f16, as a 125M model has, for 1, 8 and 32 sequences that
-//! decode. A measured iteration is one submission.
+//! Attention of one layer by itself: 12 heads of 64 over 2,048 positions in f16 and in int8, as a 125M model has, for 1, 8 and 32
+//! sequences that decode. A measured iteration is one submission.
 
 use std::time::{Duration, Instant};
 
@@ -23,15 +23,19 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         Err(error) => return eprintln!("{error}"),
     };
     let mut group = criterion.benchmark_group("attention");
-    for batch in [1, 8, 32] {
-        let experiment = match attention(&lab, batch) {
+    let precisions = [KvPrecision::F16, KvPrecision::Int8];
+    for (batch, kv) in [1, 8, 32]
+        .into_iter()
+        .flat_map(|batch| precisions.map(|kv| (batch, kv)))
+    {
+        let experiment = match attention(&lab, batch, kv) {
             Ok(experiment) => experiment,
             Err(error) => return eprintln!("{error}"),
         };
-        // Keys and values in f16.
-        let bytes = 2 * 2 * batch * CONTEXT * HEADS * WIDTH;
+        // Of keys and of values.
+        let bytes = 2 * batch * CONTEXT * HEADS * kv.head_bytes(WIDTH);
         group.throughput(Throughput::Bytes(bytes as u64));
-        group.bench_function(BenchmarkId::from_parameter(batch), |bencher| {
+        group.bench_function(BenchmarkId::new(kv.name(), batch), |bencher| {
             bencher.iter_custom(|times| {
                 let started = Instant::now();
                 for _ in 0..times {
@@ -47,10 +51,10 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn attention(lab: &Lab, batch: usize) -> Result<Experiment, LoadError> {
+fn attention(lab: &Lab, batch: usize, kv: KvPrecision) -> Result<Experiment, LoadError> {
     let each = CONTEXT / BLOCK;
     let shape = HeadShape {
-        kv: KvPrecision::F16,
+        kv,
         context: CONTEXT,
         ..HeadShape::plain(HEADS, HEADS, WIDTH, batch * each)
     };

@@ -306,7 +306,7 @@ fn check_end(what: &str, lab: &Lab, shape: HeadShape, first: usize, rows: usize)
     let position = shape.kv_heads * shape.dim;
     let mut cached = [(); 2].map(|()| random.units(shape.blocks * BLOCK * position));
     let step = [sequence(first, rows, &table)];
-    let mut attended = |[keys, values]: &[Vec<f32>; 2]| {
+    let attended = |[keys, values]: &[Vec<f32>; 2]| {
         let experiment = lab.attention(shape, &queries, [keys, values], &step);
         let experiment = experiment.unwrap();
         lab.run(&experiment, 1).unwrap();

@@ -165,7 +165,7 @@ fn more_blocks_than_memory_are_refused() {
         kv: KvPrecision::F16,
         ..base
     };
-    let estimate = |options| {
+    let estimate = |options: &DecoderOptions| {
         MemoryReport::estimate(&checkpoint, options)
             .unwrap()
             .kv_cache

@@ -329,10 +329,10 @@ fn every_kernel_of_a_decoder_ran_in_a_self_test() {
         kv_heads: 1,
         ..full_config()
     };
-    for (config, format) in [
-        (full_config(), Format::Bf16),
-        (biased, Format::F16),
-        (even_config(), Format::Int8),
+    for (config, format, kv) in [
+        (full_config(), Format::Bf16, KvPrecision::F16),
+        (biased, Format::F16, KvPrecision::Int8),
+        (even_config(), Format::Int8, KvPrecision::F16),
     ] {
         let checkpoint = Checkpoint::random(config, format, 5);
         for (shared, variant) in variants() {
@@ -342,7 +342,7 @@ fn every_kernel_of_a_decoder_ran_in_a_self_test() {
             };
             device.forget_tests();
             let options = DecoderOptions {
-                kv: KvPrecision::F16,
+                kv,
                 reproducible: format == Format::Int8 && !sums_otherwise(variant),
                 checked_shaders: false,
                 ..options(variant)

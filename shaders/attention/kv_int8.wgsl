@@ -1,5 +1,5 @@
 // Keys and values kept as int8, four in a u32, with an f32 scale for each head of each position that takes the head's greatest
-// element to 127. A scale for a whole block would save three bytes in a hundred, but be known only when the block is full: until
+// element to 127. A scale for a whole block would save some four bytes in a hundred, but be known only when the block is full: until
 // then each position that comes may raise it, and those before it be rounded again, so that what a row sees would depend on how its
 // prompt was cut and on which of its positions were there already. So it has the same bits in any company.
 //

@@ -764,16 +764,20 @@ fn answers_have_the_same_bits_at_batch_1_3_8_and_32_and_when_memory_is_short() {
         workspace.run_pipeline();
         text(&workspace.read("out.jsonl"))
     };
-    let alone = answers(1, "");
-    assert_eq!(alone.lines().count(), 32);
-    assert!(alone.contains("\"logprob\":-"), "{alone}");
-    for sequences in [3, 8, 32] {
-        assert_eq!(answers(sequences, ""), alone, "{sequences} at once");
-    }
-    // A tenth of what 32 sequences can fill: some give up their blocks and are computed again.
-    assert_eq!(
-        answers(32, "kv-memory = \"1MiB\"\n"),
-        alone,
-        "with little memory"
-    );
+    let alone_in = |precision: &str, little: &str| {
+        let precision = format!("kv-precision = \"{precision}\"\n");
+        let alone = answers(1, &precision);
+        assert_eq!(alone.lines().count(), 32);
+        assert!(alone.contains("\"logprob\":-"), "{alone}");
+        for sequences in [3, 8, 32] {
+            let together = answers(sequences, &precision);
+            assert_eq!(together, alone, "{precision}, {sequences} at once");
+        }
+        // A tenth of what 32 sequences can fill: some give up their blocks and are computed again.
+        let little = format!("{precision}kv-memory = \"{little}\"\n");
+        assert_eq!(answers(32, &little), alone, "{little}");
+        alone
+    };
+    let half = alone_in("f16", "1MiB");
+    assert_ne!(half, alone_in("int8", "576KiB"));
 }

@@ -15,7 +15,7 @@ use tidegate_weights::{Checkpoint, Format, ModelConfig};
 use crate::support::{
     adapter, assert_same, bare_to_spoil, blocks, even_config, full_config, golden_checkpoint, gpu,
     in_chunks, load, logits, open, options, random_model, sequence, small_config, sums_otherwise,
-    to_spoil, variants,
+    to_spoil, turned_config, variants,
 };
 
 fn default_kernels() -> DecoderOptions {
@@ -330,21 +330,17 @@ fn every_kernel_of_a_decoder_ran_in_a_self_test() {
         kv_heads: 1,
         ..full_config()
     };
-    // Products turn heads that have biases, and begin norms; then they only begin norms.
-    let turned = ModelConfig {
-        qkv_bias: true,
-        ..small_config()
-    };
+    // Of the last products do norms, and no heads.
     let normed = ModelConfig {
         head_norms: true,
         ..small_config()
     };
-    for (config, format) in [
-        (full_config(), Format::Bf16),
-        (biased, Format::F16),
-        (even_config(), Format::Int8),
-        (turned, Format::F16),
-        (normed, Format::F32),
+    for (config, format, kv) in [
+        (full_config(), Format::Bf16, KvPrecision::F16),
+        (biased, Format::F16, KvPrecision::Int8),
+        (even_config(), Format::Int8, KvPrecision::F16),
+        (turned_config(), Format::F16, KvPrecision::F16),
+        (normed, Format::F32, KvPrecision::F16),
     ] {
         let checkpoint = Checkpoint::random(config, format, 5);
         for (shared, variant) in variants() {
@@ -354,7 +350,7 @@ fn every_kernel_of_a_decoder_ran_in_a_self_test() {
             };
             device.forget_tests();
             let options = DecoderOptions {
-                kv: KvPrecision::F16,
+                kv,
                 reproducible: format == Format::Int8 && !sums_otherwise(variant),
                 checked_shaders: false,
                 ..options(variant)

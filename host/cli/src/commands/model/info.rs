@@ -77,7 +77,7 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
     };
     if arguments.loss {
         let cost = kv_cost(arguments, &checkpoint, &tokenizer, &chosen)?;
-        report.lines.push(("  held-out loss", cost.text(arguments)));
+        report.lines.push(("  KV loss", cost.text(arguments)));
         report.json["kv_loss"] = cost.json(arguments);
     }
     report.lines.push(("stored as", formats.text()));

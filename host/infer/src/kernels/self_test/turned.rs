@@ -20,6 +20,12 @@ fn rows_of(rows: usize) -> [usize; 2] {
     [rows.div_ceil(2), rows / 2]
 }
 
+/// Which row of the input each row of a step has: that of its place in its sequence, so that it is the same beside others.
+fn inputs_of(rows: usize) -> impl Iterator<Item = usize> {
+    let ([first, second], [before, _]) = (rows_of(rows), rows_of(MOST));
+    (0..first).chain(before..before + second)
+}
+
 /// Rows of two sequences, and weights in several shards: plain heads, then with biases, an odd number of pairs that turn, and elements
 /// that do not. Rows of a reproducible set have the same bits in each tiling.
 pub(super) fn heads(
@@ -115,13 +121,13 @@ fn heads_of_shape(
                     (position, place)
                 })
             });
-        for (row, (position, place)) in places.enumerate() {
+        for (input, (position, place)) in inputs_of(rows).zip(places) {
             for head in 0..count {
                 let (part, own) = match head.checked_sub(shape.heads) {
                     None => (0, head),
                     Some(head) => (1 + head / shape.kv_heads, head % shape.kv_heads),
                 };
-                let head_sums = &sums[part][row * parts[part] + own * dim..][..dim];
+                let head_sums = &sums[part][input * parts[part] + own * dim..][..dim];
                 let x = head_sums.iter().map(|(sum, _)| *sum).collect();
                 let bounds = head_sums.iter().map(|(_, bound)| *bound);
                 let bound = bounds.fold(1e-5, f64::max);
@@ -190,10 +196,14 @@ fn same_bits(
 /// The product, ready to run over so many rows.
 fn run(lab: &Lab, case: &Case, rows: usize) -> Result<Experiment, Failure> {
     let (shape, width) = (case.shape, case.width);
-    let input = lab.padded(&case.input[..rows * width], width)?;
+    let rows_of_input = |of: &[f32], width: usize| -> Vec<f32> {
+        let rows = inputs_of(rows).flat_map(|row| &of[row * width..][..width]);
+        rows.copied().collect()
+    };
+    let input = lab.padded(&rows_of_input(&case.input, width), width)?;
     let squares = case.squares.as_ref().map(|squares| {
         let fours = width.div_ceil(4);
-        lab.padded(&squares[..rows * fours], fours)
+        lab.padded(&rows_of_input(squares, fours), fours)
     });
     let squares = squares.transpose()?;
     let angles = lab.buffer(bytemuck::cast_slice(&case.angles))?;

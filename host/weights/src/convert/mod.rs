@@ -222,7 +222,7 @@ fn write_shard(
     };
     put(&write::header(shard))?;
     for planned in shard {
-        let tensor = checkpoint.tensor(planned.tensor)?;
+        let tensor = checkpoint.exact_tensor(planned.tensor)?;
         rows::convert(&tensor, planned, &mut |bytes| {
             wrote(bytes.len() as u64);
             put(bytes)
@@ -249,7 +249,7 @@ fn report(
 ) -> Result<ConvertReport, ConvertError> {
     let mut bytes_before = 0;
     for tensor in config.tensors() {
-        bytes_before += checkpoint.tensor(tensor)?.bytes();
+        bytes_before += checkpoint.tensor(tensor)?.stored_bytes();
     }
     let floats = planned
         .iter()

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod blocks;
 mod configurations;
 mod converted;
 mod goldens;
 mod hostile_gguf;
 mod hostile_safetensors;
 mod made;
+mod parts;
 mod probe;
 mod random;
 mod refused_configurations;

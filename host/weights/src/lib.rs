@@ -32,7 +32,10 @@ pub use config::{
 pub use convert::{ConvertError, ConvertReport, convert};
 pub use error::{CheckpointError, TensorError};
 pub use format::{Format, GROUP, RowParts, SUPER_BLOCK, StoredFormat};
-pub use gguf::{GgufError, PartError, gguf_vocabulary};
+pub use gguf::{
+    GgufError, GgufFormat, GgufPart, GgufSummary, GgufTokenizer, PartError, gguf_nearest,
+    gguf_summary, gguf_vocabulary,
+};
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 pub use reencoding::{Reencoded, RoundingLoss};
 pub use tensor::Tensor;

@@ -60,6 +60,8 @@ class Gguf:
     passing: bool = False
     # Tensors of a part, where the model is cut into several.
     part: int = 0
+    # Whether the vocabulary is byte-level BPE that does not say how it splits texts, as files before May 2024.
+    without_pre: bool = False
     # What llama.cpp makes of the whole file by itself (`enum llama_ftype`), as its tool llama-quantize does.
     ftype: int | None = None
 
@@ -99,7 +101,7 @@ FILES = [
     # MOSTLY_Q4_K_M.
     Gguf("gguf-llama-q4_k_m", "llama-tied-sharded-f32", "llama", always(Kind.F32), ftype=15),
     Gguf("gguf-llama-q4_1", "llama-tied-sharded-f32", "llama", always(Kind.Q4_1)),
-    Gguf("gguf-llama-q5_0", "llama-tied-sharded-f32", "llama", always(Kind.Q5_0)),
+    Gguf("gguf-llama-q5_0", "llama-tied-sharded-f32", "llama", always(Kind.Q5_0), without_pre=True),
     Gguf("gguf-llama-q5_1", "llama-tied-sharded-f32", "llama", always(Kind.Q5_1)),
     Gguf("gguf-llama-iq4_nl", "llama-tied-sharded-f32", "llama", always(Kind.IQ4_NL)),
     Gguf("gguf-llama-q2_k", "llama-wide", "llama", mostly(Kind.Q2_K, Kind.IQ4_NL), passing=True),
@@ -117,7 +119,7 @@ def write_gguf(
     every tensor's dequantized elements (little-endian f32, queries and keys in the order they came in) by its new name."""
     writer = gguf.GGUFWriter(str(folder / "model.gguf"), file.architecture, split_max_tensors=file.part)
     metadata(writer, file, config)
-    vocabulary(writer, config)
+    (byte_level_vocabulary if file.without_pre else vocabulary)(writer, config)
     gemma = file.architecture.startswith("gemma")
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     held, sums, origins = {}, {}, {}
@@ -288,5 +290,18 @@ def vocabulary(writer: gguf.GGUFWriter, config) -> None:
     writer.add_token_list(tokens)
     writer.add_token_scores([-float(i) for i in range(len(tokens))])
     writer.add_token_types([2, 3, 3] + [1] * (len(tokens) - 3))
+    writer.add_bos_token_id(config.bos_token_id)
+    writer.add_eos_token_id(config.eos_token_id)
+
+
+def byte_level_vocabulary(writer: gguf.GGUFWriter, config) -> None:
+    """Pieces of byte-level BPE with a merge, and without `tokenizer.ggml.pre`."""
+    pieces = list("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:?!'\"-") + ["Ġ", "Ċ", "th"]
+    tokens = ["<unk>", "<s>", "</s>"] + pieces
+    tokens += [f"<{i}>" for i in range(len(tokens), config.vocab_size)]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([2, 3, 3] + [1] * len(pieces) + [5] * (len(tokens) - 3 - len(pieces)))
+    writer.add_token_merges(["t h"])
     writer.add_bos_token_id(config.bos_token_id)
     writer.add_eos_token_id(config.eos_token_id)

@@ -10,8 +10,10 @@ mod header;
 mod keys;
 mod kinds;
 mod lookup;
+mod nearest;
 mod parts;
 mod rope;
+mod summary;
 mod vocabulary;
 
 use std::path::Path;
@@ -31,6 +33,8 @@ use crate::reencoding::Losses;
 use crate::tensor::Tensor;
 
 pub use error::{GgufError, PartError};
+pub use nearest::gguf_nearest;
+pub use summary::{GgufFormat, GgufPart, GgufSummary, GgufTokenizer, gguf_summary};
 
 /// The tokenizer in a GGUF file of any architecture, also in one that holds nothing else; nothing if it has none. Of a model in
 /// several parts the first has it, whichever is given.

@@ -124,7 +124,7 @@ fn halves(count: usize, norm: bool) -> Vec<u8> {
         if norm {
             0x3c00u16
         } else {
-            0x2c00 | ((i as u16 * 37) & 0x81ff)
+            0x2c00 | ((i as u16).wrapping_mul(37) & 0x81ff)
         }
     };
     (0..count).flat_map(|i| number(i).to_le_bytes()).collect()

@@ -5,6 +5,7 @@
 mod blocks;
 mod configurations;
 mod converted;
+mod documented;
 mod goldens;
 mod hostile_gguf;
 mod hostile_safetensors;
@@ -13,3 +14,4 @@ mod parts;
 mod probe;
 mod random;
 mod refused_configurations;
+mod summaries;

@@ -17,7 +17,7 @@ use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 use super::size;
 use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
-use crate::models::{HELD_OUT, Loss, ModelFile, held_out_loss, loading, open_checkpoint};
+use crate::models::{HELD_OUT, Loss, ModelFile, Splits, held_out_loss, loading, open_checkpoint};
 use crate::terminal::works;
 
 /// Positions of a window on which the loss is measured, and rows of a step.
@@ -58,6 +58,9 @@ pub(crate) struct Arguments {
     /// Index, part of a name, or cpu.
     #[arg(long)]
     adapter: Option<String>,
+    /// How byte-level BPE of a GGUF file that does not say so splits its texts, as tokenizer.ggml.pre would name it.
+    #[arg(long, value_name = "NAME")]
+    pre_tokenizer: Option<String>,
     /// Do not measure the loss.
     #[arg(long, conflicts_with = "text")]
     no_loss: bool,
@@ -93,7 +96,8 @@ struct Change {
 
 /// Converts a model and says what that costs.
 pub(crate) fn convert(arguments: &Arguments) -> Result<(), Failure> {
-    let source = ModelFile::open(&arguments.source)?;
+    let splits = Splits::Named(arguments.pre_tokenizer.as_deref());
+    let source = ModelFile::open(&arguments.source, splits)?;
     // What can be wrong with the measurement, or with the model, is said before an hour of work.
     let measured = if arguments.no_loss {
         None

@@ -337,18 +337,26 @@ impl Tensor<'_> {
                 losses,
             } => {
                 let range = slice(bytes, format.row_bytes(self.width)).ok_or_else(beyond)?;
+                let row_bytes = &bytes[range];
                 let mut floats = Vec::with_capacity(self.width);
-                format::decode_stored(*format, &bytes[range], &mut floats);
+                format::decode_stored(*format, row_bytes, &mut floats);
                 if let Some(element) = floats.iter().position(|value| !value.is_finite()) {
                     return Err(self.not_finite(row, element, floats[element]));
                 }
-                let encoded = self.encode(&floats);
-                if let (Some(losses), Row::Apart { values, scales }) = (losses, &encoded) {
+                if self.format.is_float() {
+                    return Ok(self.encode(&floats));
+                }
+                let (mut values, mut scales) = (Vec::new(), Vec::new());
+                format::reencode(*format, row_bytes, &floats, &mut values, &mut scales);
+                if let Some(losses) = losses {
                     let mut after = Vec::with_capacity(self.width);
-                    format::decode_apart(self.format, values, scales, &mut after);
+                    format::decode_apart(self.format, &values, &scales, &mut after);
                     losses.add(*format, &floats, &after);
                 }
-                Ok(encoded)
+                Ok(Row::Apart {
+                    values: Cow::Owned(values),
+                    scales: Cow::Owned(scales),
+                })
             }
         }
     }

@@ -179,7 +179,11 @@ impl Checkpoint {
             Source::Gguf(gguf) => gguf.tensor(config, tensor, &shape, &self.losses),
             Source::Random { format, seed } => Ok(random(config, tensor, &shape, *format, *seed)),
         }?;
-        let stored = if self.exact { stored.exact() } else { stored };
+        // Encoding goes out from what is stored by itself.
+        let stored = match (self.exact, self.encoding) {
+            (true, None) => stored.exact(),
+            _ => stored,
+        };
         Ok(match self.encoding {
             Some(format) if can_store(format, &shape) => {
                 stored.encoded(format_of(format, tensor, &shape))

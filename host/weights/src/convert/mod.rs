@@ -222,7 +222,12 @@ fn write_shard(
     };
     put(&write::header(shard))?;
     for planned in shard {
-        let tensor = checkpoint.exact_tensor(planned.tensor)?;
+        let tensor = checkpoint.tensor(planned.tensor)?;
+        let tensor = match planned.kind {
+            // What is handed on so already, and may have lost nothing by that, is not rounded again.
+            Kind::Quantized(format) if format == tensor.format() => tensor,
+            _ => tensor.exact(),
+        };
         rows::convert(&tensor, planned, &mut |bytes| {
             wrote(bytes.len() as u64);
             put(bytes)

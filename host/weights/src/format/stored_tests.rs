@@ -115,3 +115,82 @@ fn a_block_that_is_cut_short_gives_nothing() {
         }
     }
 }
+
+/// Of each group whose int8 has a scale that f16 can have, and that is not subnormal, the largest difference as a share of its
+/// greatest magnitude.
+fn losses(format: StoredFormat, blocks: &[u8]) -> Vec<f64> {
+    let floats = decoded(format, blocks);
+    let (mut values, mut scales, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    reencode(format, blocks, &floats, &mut values, &mut scales);
+    decode_apart(Format::Int8, &values, &scales, &mut after);
+    assert_eq!(after.len(), floats.len());
+    let groups = floats.chunks(GROUP).zip(after.chunks(GROUP));
+    groups
+        .filter_map(|(before, after)| {
+            let greatest = before.iter().fold(0f32, |most, x| most.max(x.abs()));
+            let scale = greatest / 127.0;
+            if scale < half::f16::MIN_POSITIVE.to_f32() || scale > half::f16::MAX.to_f32() {
+                return None;
+            }
+            let differences = before.iter().zip(after);
+            let largest = differences.fold(0f32, |most, (x, y)| most.max((x - y).abs()));
+            Some(f64::from(largest) / f64::from(greatest))
+        })
+        .collect()
+}
+
+#[test]
+fn multiples_of_a_scale_stay_what_they_are_in_int8() {
+    for (format, name, blocks, _) in GOLDEN {
+        // The scales of q8_K are of any size.
+        if matches!(format, StoredFormat::Kept(_) | StoredFormat::Q8K) {
+            continue;
+        }
+        let losses = losses(format, blocks);
+        assert!(losses.len() > 4, "{name}: {}", losses.len());
+        let lossless = losses.iter().filter(|loss| **loss == 0.0).count();
+        match format {
+            StoredFormat::Q5_0 | StoredFormat::Iq4Nl => {
+                assert_eq!(lossless, losses.len(), "{name}")
+            }
+            // A scale of -32 times -4 is one more than int8 has.
+            StoredFormat::Q3K => assert!(lossless * 10 > losses.len() * 8, "{name}: {lossless}"),
+            _ => {}
+        }
+    }
+    // No loss is more than that of any floats.
+    for (format, name, blocks, _) in GOLDEN {
+        let most = match format {
+            StoredFormat::Kept(_) => continue,
+            // What is lost is the rounding of a scale.
+            StoredFormat::Iq4Xs => 1.0 / 2048.0,
+            _ => 0.5 / 127.0 + 1.0 / 2048.0,
+        };
+        let losses = losses(format, blocks);
+        let largest = losses.iter().fold(0f64, |most, loss| most.max(*loss));
+        assert!(largest <= most, "{name}: {largest}");
+    }
+}
+
+#[test]
+fn a_q8_k_of_a_usual_scale_loses_no_more_than_the_rounding_of_the_scale() {
+    let mut block = vec![0u8; StoredFormat::Q8K.block_bytes()];
+    for scale in [0.012_345f32, 1.0, -0.3] {
+        block[..4].copy_from_slice(&scale.to_le_bytes());
+        (0..256).for_each(|i| block[4 + i] = i as u8);
+        let losses = losses(StoredFormat::Q8K, &block);
+        assert!(
+            losses.iter().all(|loss| *loss <= 1.0 / 2048.0),
+            "{losses:?}"
+        );
+        assert_eq!(losses.iter().all(|loss| *loss == 0.0), scale == 1.0);
+    }
+    // One past what a scale of f16 can be: taken apart as any floats.
+    block[..4].copy_from_slice(&70_000f32.to_le_bytes());
+    let losses = losses(StoredFormat::Q8K, &block);
+    let most = 0.5 / 127.0 + 1.0 / 2048.0;
+    assert!(
+        !losses.is_empty() && losses.iter().all(|loss| *loss < most),
+        "{losses:?}"
+    );
+}

@@ -15,7 +15,10 @@ use crate::steps::{cargo, output, run};
 
 /// Crates and their targets.
 const PACKAGES: [(&str, &[&str]); 2] = [
-    ("host/weights/fuzz", &["config", "gguf", "safetensors"]),
+    (
+        "host/weights/fuzz",
+        &["blocks", "config", "gguf", "gguf_parts", "safetensors"],
+    ),
     ("host/record/fuzz", &["batch", "answer"]),
 ];
 

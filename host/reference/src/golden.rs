@@ -26,9 +26,10 @@ pub const DECODERS: [&str; 14] = [
 ];
 
 /// Decoders as GGUF files; each is one of [`DECODERS`] or a model of its own.
-pub const GGUF_DECODERS: [&str; 11] = [
+pub const GGUF_DECODERS: [&str; 12] = [
     "gguf-llama-f32",
     "gguf-llama-q8_0",
+    "gguf-llama-q8_0-parts",
     "gguf-llama-q4_0",
     "gguf-llama-q4_k",
     "gguf-llama3-rope-bf16",
@@ -38,6 +39,21 @@ pub const GGUF_DECODERS: [&str; 11] = [
     "gguf-phi3-longrope-f16",
     "gguf-gemma2-bf16",
     "gguf-gemma3-bf16",
+];
+
+/// Decoders as GGUF files in formats that are handed on as int8: what is expected is what the file holds, which
+/// `Checkpoint::exact` gives.
+pub const REENCODED_DECODERS: [&str; 10] = [
+    "gguf-llama-q4_k_m",
+    "gguf-llama-q4_1",
+    "gguf-llama-q5_0",
+    "gguf-llama-q5_1",
+    "gguf-llama-iq4_nl",
+    "gguf-llama-q2_k",
+    "gguf-llama-q3_k",
+    "gguf-llama-q5_k",
+    "gguf-llama-iq4_xs",
+    "gguf-llama-q8_k",
 ];
 
 /// Encoders: three that make vectors, two that make scores.
@@ -125,12 +141,15 @@ pub fn folder(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What a checkpoint is opened by: the folder, or the GGUF file in it.
+/// What a checkpoint is opened by: the folder, or the GGUF file in it, or the first of its parts.
 #[must_use]
 pub fn model(name: &str) -> PathBuf {
     let folder = folder(name);
-    let file = folder.join("model.gguf");
-    if file.exists() { file } else { folder }
+    let files = ["model.gguf", "model-00001-of-00003.gguf"].map(|name| folder.join(name));
+    files
+        .into_iter()
+        .find(|file| file.exists())
+        .unwrap_or(folder)
 }
 
 /// The cases of a decoder.

@@ -29,6 +29,9 @@ const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 const BYTE: i32 = 6;
 
+/// The model whose texts are split before it merges.
+const BYTE_LEVEL: &str = "gpt2";
+
 /// Special tokens of Phi-3 that white space behind does not belong to. Source: llama.cpp's attributes of Phi-3's tokens.
 const WITHOUT_STRIPPING: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
 
@@ -59,6 +62,57 @@ impl Tokenizer {
     }
 }
 
+impl Tokenizer {
+    /// The names of ways to split a text before byte-level BPE merges, as `tokenizer.ggml.pre` has them.
+    #[must_use]
+    pub fn pre_tokenizers() -> &'static [&'static str] {
+        &pre::NAMES
+    }
+
+    /// Whether a vocabulary does not say how its texts are split, though they must be: it names nothing, nothing that is
+    /// known, or `default`, which converters have also written for what they did not know.
+    #[must_use]
+    pub fn lacks_pre_tokenizer(vocabulary: &GgufVocabulary) -> bool {
+        vocabulary.model == BYTE_LEVEL
+            && vocabulary
+                .pre
+                .as_deref()
+                .is_none_or(|name| name == "default" || pre::named(name).is_err())
+    }
+
+    /// As [`Tokenizer::from_gguf`], of a file that does not say how its texts are split, or not with a name that is known.
+    ///
+    /// # Errors
+    /// The same; and the name is not known, the file has another one that is, or its texts are not split at all.
+    pub fn from_gguf_split_as(
+        vocabulary: &GgufVocabulary,
+        pre_tokenizer: &str,
+    ) -> Result<Tokenizer, LoadError> {
+        if vocabulary.model != BYTE_LEVEL {
+            let reason = format!(
+                "{:?} does not split texts before it merges: leave out the pre-tokenizer {pre_tokenizer:?}",
+                vocabulary.model
+            );
+            return Err(wrong("model", reason));
+        }
+        pre::named(pre_tokenizer).map_err(|reason| wrong("pre", reason))?;
+        if !Tokenizer::lacks_pre_tokenizer(vocabulary)
+            && let Some(own) = vocabulary
+                .pre
+                .as_deref()
+                .filter(|own| *own != pre_tokenizer)
+        {
+            let reason =
+                format!("the file says {own:?}: leave out the pre-tokenizer {pre_tokenizer:?}");
+            return Err(wrong("pre", reason));
+        }
+        Tokenizer::from_gguf(&GgufVocabulary {
+            pre: Some(pre_tokenizer.to_owned()),
+            ..vocabulary.clone()
+        })
+    }
+}
+
 pub(crate) fn wrong(key: &str, reason: impl Into<String>) -> LoadError {
     LoadError::Gguf {
         key: format!("tokenizer.ggml.{key}"),
@@ -82,7 +136,7 @@ impl Tables<'_> {
     fn files(&self) -> Result<(Value, Value), LoadError> {
         self.check()?;
         let tokenizer = match self.model.as_str() {
-            "gpt2" => self.byte_level()?,
+            BYTE_LEVEL => self.byte_level()?,
             "llama" | "gemma4" => self.sentence_piece()?,
             "bert" => self.word_piece()?,
             other => {

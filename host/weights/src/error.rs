@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::ConfigError;
-use crate::gguf::GgufError;
+use crate::gguf::{GgufError, PartError};
 
 /// Why a tensor could not be had or read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -151,6 +151,24 @@ pub enum CheckpointError {
         /// What is wrong.
         source: GgufError,
     },
+    /// Parts of a model are not beside the one that was given.
+    #[error("{path} is one of {count} parts; put beside it {}", listed(missing))]
+    MissingParts {
+        /// The part that was given.
+        path: PathBuf,
+        /// Parts of the model.
+        count: u64,
+        /// Those that are not there.
+        missing: Vec<PathBuf>,
+    },
+    /// A file is not the part of a model that it should be.
+    #[error("{path}: {source}")]
+    Part {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: PartError,
+    },
     /// `model.safetensors.index.json` says something that cannot be right.
     #[error("{path}: {reason}")]
     Index {
@@ -183,4 +201,18 @@ pub enum CheckpointError {
         /// Layers the configuration names.
         layers: usize,
     },
+}
+
+/// Names of files, the first few of them.
+fn listed(files: &[PathBuf]) -> String {
+    const MOST: usize = 4;
+    let names = files.iter().take(MOST).map(|file| {
+        let name = file.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    });
+    let names: Vec<String> = names.collect();
+    match files.len().checked_sub(MOST) {
+        None | Some(0) => names.join(", "),
+        Some(more) => format!("{} and {more} more", names.join(", ")),
+    }
 }

@@ -20,6 +20,7 @@ mod format;
 mod gguf;
 mod names;
 mod random;
+mod reencoding;
 mod safetensors;
 mod tensor;
 
@@ -30,7 +31,11 @@ pub use config::{
 };
 pub use convert::{ConvertError, ConvertReport, convert};
 pub use error::{CheckpointError, TensorError};
-pub use format::{Format, GROUP, RowParts, SUPER_BLOCK};
-pub use gguf::{GgufError, gguf_vocabulary};
+pub use format::{Format, GROUP, RowParts, SUPER_BLOCK, StoredFormat};
+pub use gguf::{
+    GgufError, GgufFormat, GgufPart, GgufSummary, GgufTokenizer, PartError, gguf_nearest,
+    gguf_summary, gguf_vocabulary,
+};
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
+pub use reencoding::{Reencoded, RoundingLoss};
 pub use tensor::Tensor;

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use crate::error::TensorError;
-use crate::format::{self, Format, RowParts};
+use crate::format::{self, Format, RowParts, StoredFormat};
 use crate::random::RandomRows;
+use crate::reencoding::Losses;
 
 /// One tensor of a checkpoint, in the orientation and order of the transformers library.
 #[derive(Clone, Debug)]
@@ -28,6 +29,14 @@ pub(crate) enum Layout<'a> {
     Random(RandomRows),
     /// Encoded on demand from the rows of another, which are in its order already.
     Encoded(Box<Tensor<'a>>),
+    /// Row after row in a format that rows are not handed on in, encoded on demand.
+    Reencoded {
+        /// All rows of the stored tensor.
+        bytes: &'a [u8],
+        stored: StoredFormat,
+        /// Where it is counted what rows lose by that.
+        losses: Option<&'a Losses>,
+    },
 }
 
 /// Which stored row is row `r` of the tensor.
@@ -86,6 +95,57 @@ impl<'a> Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
+    /// As [`Tensor::in_memory`], of rows that are stored in any format that is read.
+    #[must_use]
+    pub fn stored_in_memory(
+        name: &str,
+        stored: StoredFormat,
+        rows: usize,
+        width: usize,
+        bytes: &'a [u8],
+    ) -> Option<Tensor<'a>> {
+        let whole = width.is_multiple_of(stored.block());
+        (whole && rows.checked_mul(stored.row_bytes(width))? == bytes.len()).then(|| Tensor {
+            name: name.to_owned(),
+            rows,
+            width,
+            format: stored.handed_on(),
+            layout: Layout::of_rows(bytes, stored, None),
+            order: Order::STRAIGHT,
+        })
+    }
+}
+
+impl<'a> Layout<'a> {
+    /// Rows one after another.
+    pub(crate) fn of_rows(
+        bytes: &'a [u8],
+        stored: StoredFormat,
+        losses: Option<&'a Losses>,
+    ) -> Layout<'a> {
+        match stored {
+            StoredFormat::Kept(_) => Layout::Rows { bytes },
+            stored => Layout::Reencoded {
+                bytes,
+                stored,
+                losses,
+            },
+        }
+    }
+}
+
+impl<'a> Tensor<'a> {
+    /// The same rows with nothing lost: what is not handed on as it is stored becomes f32.
+    pub(crate) fn exact(self) -> Tensor<'a> {
+        match self.layout {
+            Layout::Reencoded { .. } => Tensor {
+                format: Format::F32,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// The same rows in `format`, one of those that rows can be encoded to ([`Format::F32`], [`Format::F16`],
     /// [`Format::Int8`] or [`Format::Int4`]); the tensor itself if it is stored so. The width must be a multiple of the
     /// format's block. Rows are encoded when they are read, each time anew.
@@ -93,12 +153,16 @@ impl<'a> Tensor<'a> {
         if self.format == format {
             return self;
         }
+        let exact = self.exact();
+        if exact.format == format {
+            return exact;
+        }
         Tensor {
-            name: self.name.clone(),
-            rows: self.rows,
-            width: self.width,
+            name: exact.name.clone(),
+            rows: exact.rows,
+            width: exact.width,
             format,
-            layout: Layout::Encoded(Box::new(self)),
+            layout: Layout::Encoded(Box::new(exact)),
             order: Order::STRAIGHT,
         }
     }
@@ -123,16 +187,34 @@ impl Tensor<'_> {
         self.width
     }
 
-    /// How the elements are stored.
+    /// What rows are handed on in; where they are stored otherwise they are encoded when they are read.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Bytes of all rows as they are stored, scales included.
+    /// How the elements lie in the file.
+    #[must_use]
+    pub fn stored(&self) -> StoredFormat {
+        match &self.layout {
+            Layout::Reencoded { stored, .. } => *stored,
+            Layout::Encoded(source) => source.stored(),
+            Layout::Rows { .. } | Layout::Apart { .. } | Layout::Random(_) => {
+                StoredFormat::Kept(self.format)
+            }
+        }
+    }
+
+    /// Bytes of all rows as they are handed on, scales included.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.rows as u64 * self.format.row_bytes(self.width) as u64
+    }
+
+    /// Bytes of all rows as they are stored, scales included.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.rows as u64 * self.stored().row_bytes(self.width) as u64
     }
 
     /// Row `row`, dequantized into `out` (`[width]`), which is cleared first.
@@ -248,6 +330,33 @@ impl Tensor<'_> {
                 let mut floats = Vec::with_capacity(self.width);
                 source.read_row(row, &mut floats)?;
                 Ok(self.encode(&floats))
+            }
+            Layout::Reencoded {
+                bytes,
+                stored: format,
+                losses,
+            } => {
+                let range = slice(bytes, format.row_bytes(self.width)).ok_or_else(beyond)?;
+                let row_bytes = &bytes[range];
+                let mut floats = Vec::with_capacity(self.width);
+                format::decode_stored(*format, row_bytes, &mut floats);
+                if let Some(element) = floats.iter().position(|value| !value.is_finite()) {
+                    return Err(self.not_finite(row, element, floats[element]));
+                }
+                if self.format.is_float() {
+                    return Ok(self.encode(&floats));
+                }
+                let (mut values, mut scales) = (Vec::new(), Vec::new());
+                format::reencode(*format, row_bytes, &floats, &mut values, &mut scales);
+                if let Some(losses) = losses {
+                    let mut after = Vec::with_capacity(self.width);
+                    format::decode_apart(self.format, &values, &scales, &mut after);
+                    losses.add(*format, &floats, &after);
+                }
+                Ok(Row::Apart {
+                    values: Cow::Owned(values),
+                    scales: Cow::Owned(scales),
+                })
             }
         }
     }

@@ -15,6 +15,7 @@ mod examples;
 mod faults;
 mod fed;
 mod formed;
+mod gguf;
 mod health;
 mod hostile;
 mod house;

@@ -78,7 +78,7 @@ impl<'f> Tokens<'f> {
         match changed.filter(|(of, _)| *of == index) {
             Some((_, file)) => Tokens::Here(Known::Given(file)),
             None if model.remote.is_some() => Tokens::Elsewhere,
-            None => match ModelFile::open(&model.path) {
+            None => match ModelFile::of(model) {
                 Ok(file) => Tokens::Here(Known::Opened(Box::new(file))),
                 Err(_) => Tokens::Unread,
             },
@@ -115,6 +115,7 @@ mod tests {
 
     use tidegate_control::config;
 
+    use super::super::Splits;
     use super::*;
 
     const MODEL: &str = concat!(
@@ -186,7 +187,10 @@ mod tests {
         exchanged(&other);
         let same = format!("path = {MODEL:?}");
         let pipeline = pipeline(directory.path(), &same, "{ id = 262, bias = -100.0 }");
-        let (same, other) = (ModelFile::open(Path::new(MODEL)), ModelFile::open(&other));
+        let (same, other) = (
+            ModelFile::open(Path::new(MODEL), Splits::Named(None)),
+            ModelFile::open(&other, Splits::Named(None)),
+        );
         let (same, other) = (same.unwrap(), other.unwrap());
         for index in [0, 1] {
             assert_eq!(mistakes(&pipeline, Some((index, &same))), []);

@@ -8,8 +8,8 @@ use tidegate_control::config::{
 use tidegate_grammar::{Compiler, Vocabulary};
 use tidegate_text::{ChatMessage, PromptError, Tokenizer};
 
-use super::ModelFile;
 use super::sizes::{KvRoom, kv_room};
+use super::{ModelFile, Splits};
 use crate::exit::with_causes;
 
 /// Positions kept free for the chat template around the user message, at least.
@@ -28,7 +28,7 @@ pub(crate) fn check(pipeline: &Pipeline) -> Vec<Mistake> {
             all.extend(super::remote::mistakes(pipeline, index, model, remote));
             continue;
         }
-        match ModelFile::open(&model.path) {
+        match ModelFile::of(model) {
             Ok(file) => all.extend(mistakes(pipeline, index, &file)),
             Err(error) => all.push(pipeline.mistake_of_model(model, with_causes(&error))),
         }
@@ -88,7 +88,8 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
         return found;
     }
     if let Some(draft) = &model.draft {
-        let mistake = match ModelFile::open(draft) {
+        let mistake = match ModelFile::open(draft, Splits::IfNeeded(model.pre_tokenizer.as_deref()))
+        {
             Err(error) => Some(format!("draft: {}", with_causes(&error))),
             Ok(draft) if draft.makes() != Makes::Text => {
                 Some("draft: the model makes no text".to_owned())

@@ -14,7 +14,7 @@ use tidegate_text::Tokenizer;
 use super::biased;
 use super::fit::{around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, UsedAdapter};
-use super::open::ModelFile;
+use super::open::{ModelFile, Splits};
 use super::source::source;
 use crate::exit::with_causes;
 use crate::metrics::ModelNow;
@@ -56,7 +56,7 @@ impl HostedModel {
         adapters: &Arc<Adapters>,
         adapter: &Arc<UsedAdapter>,
     ) -> anyhow::Result<HostedModel> {
-        let file = ModelFile::open(&pipeline.models[index].path)?;
+        let file = ModelFile::of(&pipeline.models[index])?;
         let (handle, last) = load(pipeline, index, adapters, adapter, &file)?;
         Ok(HostedModel {
             pipeline: pipeline.clone(),
@@ -96,7 +96,14 @@ impl HostedModel {
     pub(crate) fn replace(&self, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
         let _changing = self.change()?;
         let refused = |error: anyhow::Error| ModelRefused::Refused(with_causes(&error));
-        let file = ModelFile::open(path.unwrap_or(&self.model().path)).map_err(refused)?;
+        let file = match path {
+            None => ModelFile::of(self.model()),
+            Some(path) => {
+                let named = self.model().pre_tokenizer.as_deref();
+                ModelFile::open(path, Splits::IfNeeded(named))
+            }
+        };
+        let file = file.map_err(refused)?;
         let mut wrong = mistakes(&self.pipeline, self.index, &file);
         wrong.extend(biased::mistakes(&self.pipeline, Some((self.index, &file))));
         if let Some(wrong) = wrong.first() {

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
-use tidegate_contract::Makes;
+use anyhow::{Context as _, anyhow, bail, ensure};
+use tidegate_contract::{GgufVocabulary, Makes};
+use tidegate_control::config::Model;
 use tidegate_infer::MappedFiles;
-use tidegate_text::Tokenizer;
+use tidegate_text::{LoadError, Tokenizer};
 use tidegate_weights::{Architecture, Checkpoint, EncoderHead};
 
 /// A model's files.
@@ -22,14 +23,19 @@ pub(crate) struct ModelFile {
 impl ModelFile {
     /// Opens a directory or a `.gguf` file. Weights are mapped, not read. Whether its chat template can be used is for the
     /// stages to say that render it.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<ModelFile> {
+    pub(crate) fn open(path: &Path, splits: Splits<'_>) -> anyhow::Result<ModelFile> {
         let checkpoint = open_checkpoint(path)?;
-        let tokenizer = open_tokenizer(path, &checkpoint)?;
+        let tokenizer = open_tokenizer(path, &checkpoint, splits)?;
         Ok(ModelFile {
             path: path.to_owned(),
             checkpoint: Arc::new(checkpoint),
             tokenizer: Arc::new(tokenizer),
         })
+    }
+
+    /// Opens what a pipeline file names.
+    pub(crate) fn of(model: &Model) -> anyhow::Result<ModelFile> {
+        ModelFile::open(&model.path, Splits::Named(model.pre_tokenizer.as_deref()))
     }
 
     /// Token ids the model knows.
@@ -92,15 +98,34 @@ pub(crate) fn open_checkpoint(path: &Path) -> anyhow::Result<Checkpoint> {
     Ok(checkpoint)
 }
 
+/// What is named for GGUF files that do not say how their texts are split.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Splits<'a> {
+    /// For this file, by `pre-tokenizer` or `--pre-tokenizer`: it must be of use.
+    Named(Option<&'a str>),
+    /// For another in whose place this one is opened, or beside it: of use if this one needs it.
+    IfNeeded(Option<&'a str>),
+}
+
 /// The tokenizer of a directory, or of a GGUF file, whose tokens the model all knows.
-pub(crate) fn open_tokenizer(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<Tokenizer> {
+pub(crate) fn open_tokenizer(
+    path: &Path,
+    checkpoint: &Checkpoint,
+    splits: Splits<'_>,
+) -> anyhow::Result<Tokenizer> {
     let tokenizer = if path.is_dir() {
+        if let Splits::Named(Some(name)) = splits {
+            bail!(
+                "{} has a tokenizer.json, which says how texts are split: leave out the pre-tokenizer {name:?}",
+                path.display()
+            );
+        }
         Tokenizer::from_dir(path)?
     } else {
         let vocabulary = checkpoint
             .gguf_vocabulary()
             .with_context(|| format!("{} has no tokenizer", path.display()))?;
-        Tokenizer::from_gguf(&vocabulary)?
+        of_gguf(&vocabulary, splits)?
     };
     ensure!(
         tokenizer.vocabulary() <= vocabulary(checkpoint),
@@ -109,6 +134,31 @@ pub(crate) fn open_tokenizer(path: &Path, checkpoint: &Checkpoint) -> anyhow::Re
         vocabulary(checkpoint)
     );
     Ok(tokenizer)
+}
+
+fn of_gguf(vocabulary: &GgufVocabulary, splits: Splits<'_>) -> anyhow::Result<Tokenizer> {
+    let lacks = Tokenizer::lacks_pre_tokenizer(vocabulary);
+    let named = match splits {
+        Splits::Named(name) => name,
+        Splits::IfNeeded(name) => name.filter(|_| lacks),
+    };
+    if let Some(name) = named {
+        return Ok(Tokenizer::from_gguf_split_as(vocabulary, name)?);
+    }
+    Tokenizer::from_gguf(vocabulary).map_err(|error| match error {
+        LoadError::Gguf { key, reason } if lacks && key == "tokenizer.ggml.pre" => {
+            let choices = match vocabulary.pre {
+                // All that are known were listed.
+                Some(_) => "one of them".to_owned(),
+                None => format!("one of {}", Tokenizer::pre_tokenizers().join(", ")),
+            };
+            anyhow!(
+                "{key}: {reason}; or name what the model's makers use by the key pre-tokenizer of the model in the pipeline \
+                 file, or by --pre-tokenizer: {choices}"
+            )
+        }
+        error => error.into(),
+    })
 }
 
 fn vocabulary(checkpoint: &Checkpoint) -> usize {

@@ -56,6 +56,8 @@ pub struct Model {
     pub reproducible: bool,
     /// The kernels by name; without it, the best that pass their test on the adapter.
     pub kernels: Option<String>,
+    /// How byte-level BPE of a GGUF file that does not say so splits its texts, as `tokenizer.ggml.pre` would name it.
+    pub pre_tokenizer: Option<String>,
     /// A small model of the same vocabulary that guesses tokens ahead; absolute.
     pub draft: Option<PathBuf>,
     /// If another server has it: that is asked, and nothing is loaded. Then only name, context and queue are of use here.

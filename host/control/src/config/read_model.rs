@@ -107,6 +107,7 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
             .map_or(KvPrecision::default(), |typed| typed.value),
         reproducible,
         kernels: read_kernels(&table, reproducible),
+        pre_tokenizer: table.string("pre-tokenizer").map(|typed| typed.value),
         draft: table.string("draft"),
         remote,
     };

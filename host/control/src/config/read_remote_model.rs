@@ -19,7 +19,7 @@ use super::typed::TypedRemote;
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
 /// Keys of a model that is loaded here.
-pub(crate) const LOCAL_KEYS: [&str; 8] = [
+pub(crate) const LOCAL_KEYS: [&str; 9] = [
     "path",
     "adapter",
     "sequences",
@@ -27,6 +27,7 @@ pub(crate) const LOCAL_KEYS: [&str; 8] = [
     "kv-precision",
     "reproducible",
     "kernels",
+    "pre-tokenizer",
     "draft",
 ];
 /// Keys of a model that another server has.

@@ -78,6 +78,7 @@ pub(crate) fn resolve(
             kv_precision: model.kv_precision,
             reproducible: model.reproducible,
             kernels: model.kernels,
+            pre_tokenizer: model.pre_tokenizer,
             remote: model.remote.map(|remote| {
                 let files = remote.certificates.iter();
                 let mut files = files.map(|file| check_file(found, directory, file));

@@ -162,6 +162,7 @@ pub(crate) struct TypedModel {
     pub(crate) kv_precision: KvPrecision,
     pub(crate) reproducible: bool,
     pub(crate) kernels: Option<String>,
+    pub(crate) pre_tokenizer: Option<String>,
     pub(crate) draft: Option<Typed<String>>,
     /// What is known of one that another server has.
     pub(crate) remote: Option<Box<TypedRemote>>,

@@ -6,7 +6,7 @@ use tidegate_contract::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Ran, Sampled, Sampling, StepSequence,
 };
 use tidegate_weights::Checkpoint;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::fusion::Fusion;
 use super::loading::{DecoderLoading, DeviceStepBuffers};
@@ -21,6 +21,10 @@ use crate::matrix::Arrived;
 use crate::program::{Extent, Plan, Program, each_fits, submissions};
 use crate::sampling::Sampler;
 use crate::site::Site;
+
+/// What rows that are encoded anew for the kernels may lose without a warning, as a share of their root mean square: int8 keeps
+/// weights to about a half of a hundredth.
+const USUAL_LOSS: f64 = 0.02;
 
 /// A language model on a device.
 #[derive(Debug)]
@@ -175,6 +179,7 @@ impl GpuDecoder {
             dispatches = program.len(),
             "model loaded"
         );
+        tell_reencoded(checkpoint)?;
         let positions = sizes.scratch.positions(sizes.rows, options.context);
         if positions < options.context {
             info!(
@@ -685,4 +690,34 @@ impl Decoder for GpuDecoder {
     fn logits(&mut self, step: &[StepSequence], logits: &mut Vec<f32>) -> Result<(), DecodeError> {
         self.run_capped(step, Wanted::Logits(logits))
     }
+}
+
+/// Says of each format that no kernel reads what its tensors became, and what that costs.
+fn tell_reencoded(checkpoint: &Checkpoint) -> Result<(), LoadError> {
+    for of in checkpoint.reencoded()? {
+        let Some(loss) = of.loss else { continue };
+        let stored = of.stored.gguf_name();
+        let (rms, largest) = (
+            format!("{:.3} %", 100.0 * loss.rms),
+            format!("{:.3} %", 100.0 * loss.largest),
+        );
+        if loss.rms > USUAL_LOSS {
+            warn!(
+                stored,
+                tensors = of.tensors,
+                rms_loss = rms,
+                "weights are too small or too large for int8, which no longer says what they were"
+            );
+        }
+        info!(
+            stored,
+            tensors = of.tensors,
+            stored_bytes = of.stored_bytes,
+            held_bytes = of.handed_on_bytes,
+            rms_loss = rms,
+            largest_loss = largest,
+            "no kernel reads this format, it is held as int8"
+        );
+    }
+    Ok(())
 }

@@ -20,6 +20,8 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType as Kind
 
+import quantizer
+
 NAMES = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",
@@ -43,8 +45,6 @@ GEMMA_NAMES = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-BLOCK = {Kind.F32: 1, Kind.F16: 1, Kind.BF16: 1, Kind.Q8_0: 32, Kind.Q4_0: 32, Kind.Q4_K: 256, Kind.Q6_K: 256}
-
 
 @dataclass
 class Gguf:
@@ -58,6 +58,12 @@ class Gguf:
     changes: dict = field(default_factory=dict)
     # Whether `source` is made for this file alone and not kept.
     passing: bool = False
+    # Tensors of a part, where the model is cut into several.
+    part: int = 0
+    # Whether the vocabulary is byte-level BPE that does not say how it splits texts, as files before May 2024.
+    without_pre: bool = False
+    # What llama.cpp makes of the whole file by itself (`enum llama_ftype`), as its tool llama-quantize does.
+    ftype: int | None = None
 
 
 def always(kind: Kind) -> Callable[[str, int], Kind]:
@@ -71,6 +77,14 @@ def mixed(name: str, width: int) -> Kind:
     return Kind.Q6_K if name == "token_embd" or "attn_v" in name else Kind.Q4_K
 
 
+def mostly(kind: Kind, narrow: Kind) -> Callable[[str, int], Kind]:
+    """One format, and another where the width is no multiple of 256, as llama.cpp falls back."""
+    return lambda name, width: narrow if width % 256 else kind
+
+
+# What the package has no code for, or random blocks are no model of: quantized by llama.cpp itself.
+BY_LLAMA_CPP = (Kind.Q2_K, Kind.Q3_K, Kind.Q5_K, Kind.IQ4_NL, Kind.IQ4_XS)
+
 FILES = [
     Gguf("gguf-llama-f32", "llama-tied-sharded-f32", "llama", always(Kind.F32)),
     Gguf("gguf-llama-q8_0", "llama-tied-sharded-f32", "llama", always(Kind.Q8_0)),
@@ -83,6 +97,18 @@ FILES = [
     Gguf("gguf-phi3-longrope-f16", "phi3-longrope-f16", "phi3", always(Kind.F16)),
     Gguf("gguf-gemma2-bf16", "gemma2-f32", "gemma2", always(Kind.BF16), {"query_pre_attn_scalar": 8}),
     Gguf("gguf-gemma3-bf16", "gemma3-bf16", "gemma3", always(Kind.BF16), {"query_pre_attn_scalar": 8}),
+    Gguf("gguf-llama-q8_0-parts", "llama-tied-sharded-f32", "llama", always(Kind.Q8_0), part=8),
+    # MOSTLY_Q4_K_M.
+    Gguf("gguf-llama-q4_k_m", "llama-tied-sharded-f32", "llama", always(Kind.F32), ftype=15),
+    Gguf("gguf-llama-q4_1", "llama-tied-sharded-f32", "llama", always(Kind.Q4_1)),
+    Gguf("gguf-llama-q5_0", "llama-tied-sharded-f32", "llama", always(Kind.Q5_0), without_pre=True),
+    Gguf("gguf-llama-q5_1", "llama-tied-sharded-f32", "llama", always(Kind.Q5_1)),
+    Gguf("gguf-llama-iq4_nl", "llama-tied-sharded-f32", "llama", always(Kind.IQ4_NL)),
+    Gguf("gguf-llama-q2_k", "llama-wide", "llama", mostly(Kind.Q2_K, Kind.IQ4_NL), passing=True),
+    Gguf("gguf-llama-q3_k", "llama-wide", "llama", mostly(Kind.Q3_K, Kind.IQ4_NL), passing=True),
+    Gguf("gguf-llama-q5_k", "llama-wide", "llama", mostly(Kind.Q5_K, Kind.Q5_1), passing=True),
+    Gguf("gguf-llama-iq4_xs", "llama-wide", "llama", mostly(Kind.IQ4_XS, Kind.IQ4_NL), passing=True),
+    Gguf("gguf-llama-q8_k", "llama-wide", "llama", mostly(Kind.Q8_K, Kind.Q5_0), passing=True),
 ]
 
 
@@ -91,12 +117,12 @@ def write_gguf(
 ) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
     """Writes `model.gguf`; returns the state that the file holds, in float64, under the names it came by, and the CRC-32 of
     every tensor's dequantized elements (little-endian f32, queries and keys in the order they came in) by its new name."""
-    writer = gguf.GGUFWriter(str(folder / "model.gguf"), file.architecture)
+    writer = gguf.GGUFWriter(str(folder / "model.gguf"), file.architecture, split_max_tensors=file.part)
     metadata(writer, file, config)
-    vocabulary(writer, config)
+    (byte_level_vocabulary if file.without_pre else vocabulary)(writer, config)
     gemma = file.architecture.startswith("gemma")
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    held, sums = {}, {}
+    held, sums, origins = {}, {}, {}
     for name, tensor in state.items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
@@ -111,13 +137,19 @@ def write_gguf(
         kind = Kind.F32 if array.ndim == 1 else file.kind(new, array.shape[1])
         if kind in (Kind.Q4_K, Kind.Q6_K):
             data = random_blocks(kind, new, array.shape)
+        elif kind == Kind.Q8_K:
+            data = quantizer.q8_k(array)
+        elif kind in BY_LLAMA_CPP:
+            data = quantizer.quantize(array, kind)
         else:
             data = gguf.quants.quantize(array, kind)
         new += name[name.rindex(".") :]
         writer.add_tensor(new, data, raw_dtype=kind)
-        back = torch.from_numpy(gguf.quants.dequantize(data, kind).reshape(array.shape))
+        floats = quantizer.from_q8_k(data) if kind == Kind.Q8_K else gguf.quants.dequantize(data, kind)
+        back = torch.from_numpy(floats.reshape(array.shape))
         if permuted:
             back = back[interleave(len(back), head).argsort()]
+        origins[new] = (name, head if permuted else None)
         sums[new] = zlib.crc32(back.numpy().astype("<f4").tobytes())
         back = back.to(torch.float64)
         held[name] = back - 1 if gemma and "norm" in name else back
@@ -127,8 +159,29 @@ def write_gguf(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    if file.ftype is not None:
+        held, sums = quantized_whole(folder / "model.gguf", file.ftype, origins)
     if "lm_head.weight" in state and config.tie_word_embeddings:
         held["lm_head.weight"] = held["model.embed_tokens.weight"]
+    return held, sums
+
+
+def quantized_whole(
+    path: pathlib.Path, ftype: int, origins: dict[str, tuple[str, int | None]]
+) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
+    """Has llama.cpp quantize a file of a llama, and reads what it holds then."""
+    plain = path.rename(path.with_suffix(".plain"))
+    quantizer.quantize_file(plain, path, ftype)
+    plain.unlink()
+    held, sums = {}, {}
+    for tensor in gguf.GGUFReader(path).tensors:
+        floats = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        back = torch.from_numpy(floats.reshape(tensor.shape[::-1].tolist()).copy())
+        name, head = origins[tensor.name]
+        if head:
+            back = back[interleave(len(back), head).argsort()]
+        sums[tensor.name] = zlib.crc32(back.numpy().astype("<f4").tobytes())
+        held[name] = back.to(torch.float64)
     return held, sums
 
 
@@ -237,5 +290,18 @@ def vocabulary(writer: gguf.GGUFWriter, config) -> None:
     writer.add_token_list(tokens)
     writer.add_token_scores([-float(i) for i in range(len(tokens))])
     writer.add_token_types([2, 3, 3] + [1] * (len(tokens) - 3))
+    writer.add_bos_token_id(config.bos_token_id)
+    writer.add_eos_token_id(config.eos_token_id)
+
+
+def byte_level_vocabulary(writer: gguf.GGUFWriter, config) -> None:
+    """Pieces of byte-level BPE with a merge, and without `tokenizer.ggml.pre`."""
+    pieces = list("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:?!'\"-") + ["Ġ", "Ċ", "th"]
+    tokens = ["<unk>", "<s>", "</s>"] + pieces
+    tokens += [f"<{i}>" for i in range(len(tokens), config.vocab_size)]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([2, 3, 3] + [1] * len(pieces) + [5] * (len(tokens) - 3 - len(pieces)))
+    writer.add_token_merges(["t h"])
     writer.add_bos_token_id(config.bos_token_id)
     writer.add_eos_token_id(config.eos_token_id)

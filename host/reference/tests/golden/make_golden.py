@@ -4,10 +4,11 @@ Run once, with the versions below, from this folder; the results are committed:
 
     python -m venv .venv
     .venv/bin/pip install torch==2.15.0 transformers==5.23.0 gguf==0.19.0
+    npm install --ignore-scripts --no-save @node-llama-cpp/linux-x64@3.22.1
     .venv/bin/python make_golden.py [NAME ...]
 
 Each folder is a model as its maker would publish it: `config.json` and `model.safetensors` (or shards with an index, or
-`model.gguf`), and beside it what is expected:
+`model.gguf`, or its parts), and beside it what is expected:
 
 - `golden.json`: `{"features": [..], "cases": [{"context": C, "tokens": [..], "positions": [..]}]}` for decoders, where the
   rotary tables are those of a context of C positions; `{"cases": [{"tokens": [..]}]}` for encoders;

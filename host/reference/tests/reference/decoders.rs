@@ -1,6 +1,6 @@
 //! Decoders of every family against the transformers library in float64.
 
-use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS};
+use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS, REENCODED_DECODERS};
 use tidegate_weights::Checkpoint;
 
 use crate::support::{assert_close, checkpoint, decoder_of, logits, sequence};
@@ -11,7 +11,7 @@ const TOLERANCE: f64 = 1e-12;
 
 #[track_caller]
 fn check(name: &str, tolerance: f64) {
-    let checkpoint = checkpoint(name);
+    let checkpoint = checkpoint(name).exact();
     checkpoint.check().unwrap();
     for case in golden::decoder(name).unwrap() {
         let mut decoder = decoder_of(&checkpoint, case.context);
@@ -35,7 +35,7 @@ fn every_family_gives_the_logits_of_transformers() {
 
 #[test]
 fn every_gguf_gives_the_logits_of_what_it_holds() {
-    for name in GGUF_DECODERS {
+    for name in GGUF_DECODERS.into_iter().chain(REENCODED_DECODERS) {
         let tolerance = match name {
             // Its stretch of the frequencies is a tensor of f32 factors.
             "gguf-llama3-rope-bf16" | "gguf-phi3-longrope-f16" => 1e-6,
@@ -71,9 +71,9 @@ fn a_gguf_holds_the_tensors_of_its_safetensors() {
 /// The CRC-32 of every tensor that has its own place in the file, against the gguf package's dequantization.
 #[test]
 fn every_gguf_format_is_dequantized_bit_by_bit() {
-    for name in GGUF_DECODERS {
+    for name in GGUF_DECODERS.into_iter().chain(REENCODED_DECODERS) {
         let sums = golden::dequantized(name).unwrap();
-        let checkpoint = checkpoint(name);
+        let checkpoint = checkpoint(name).exact();
         let mut compared = 0;
         for tensor in checkpoint.decoder().unwrap().tensors() {
             let tensor = checkpoint.tensor(tensor).unwrap();

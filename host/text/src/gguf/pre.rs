@@ -24,8 +24,8 @@ const DEEPSEEK_PUNCTUATION: &str = r"\s?[!-/:-~！-／：-～‘-‟　-。]+";
 /// Scripts that are written without spaces, as DeepSeek lists them.
 const DEEPSEEK_SCRIPTS: &str = r"[一-龥ࠀ-一가-퟿]+";
 
-/// Every name that is known, for the message.
-const NAMES: [&str; 29] = [
+/// Every name that is known.
+pub(super) const NAMES: [&str; 29] = [
     "default",
     "gpt-2",
     "phi-2",

@@ -459,3 +459,49 @@ mod hostile {
         }
     }
 }
+
+#[test]
+fn a_file_that_does_not_say_how_texts_are_split_is_split_as_is_named() {
+    // How its texts are split, as its files would have it.
+    let splits = |tokenizer: &Tokenizer| {
+        serde_json::to_string(&tokenizer.inner.get_pre_tokenizer().unwrap()).unwrap()
+    };
+    let own = Tokenizer::from_gguf(&byte_level("llama-bpe")).unwrap();
+    let other = Tokenizer::from_gguf(&byte_level("gpt-2")).unwrap();
+    assert_ne!(splits(&own), splits(&other));
+    for pre in [None, Some("poro"), Some("default")] {
+        let vocabulary = GgufVocabulary {
+            pre: pre.map(str::to_owned),
+            ..byte_level("gpt-2")
+        };
+        assert!(Tokenizer::lacks_pre_tokenizer(&vocabulary), "{pre:?}");
+        let named = Tokenizer::from_gguf_split_as(&vocabulary, "llama-bpe").unwrap();
+        assert_eq!(splits(&named), splits(&own), "{pre:?}");
+        for name in Tokenizer::pre_tokenizers() {
+            Tokenizer::from_gguf_split_as(&vocabulary, name).unwrap();
+        }
+        let error = Tokenizer::from_gguf_split_as(&vocabulary, "viking").unwrap_err();
+        let words = "tokenizer.ggml.pre: \"viking\" is not known, only default,";
+        assert!(error.to_string().starts_with(words), "{error}");
+    }
+    // What a file says is not overruled.
+    let vocabulary = byte_level("gpt-2");
+    assert!(!Tokenizer::lacks_pre_tokenizer(&vocabulary));
+    Tokenizer::from_gguf_split_as(&vocabulary, "gpt-2").unwrap();
+    let error = Tokenizer::from_gguf_split_as(&vocabulary, "llama-bpe").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tokenizer.ggml.pre: the file says \"gpt-2\": leave out the pre-tokenizer \"llama-bpe\""
+    );
+    let vocabulary = GgufVocabulary {
+        model: "llama".into(),
+        pre: None,
+        ..vocabulary
+    };
+    assert!(!Tokenizer::lacks_pre_tokenizer(&vocabulary));
+    let error = Tokenizer::from_gguf_split_as(&vocabulary, "gpt-2").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tokenizer.ggml.model: \"llama\" does not split texts before it merges: leave out the pre-tokenizer \"gpt-2\""
+    );
+}

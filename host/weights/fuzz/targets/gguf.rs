@@ -7,9 +7,9 @@ mod common;
 
 use std::path::Path;
 
-use common::made::{Files, Value, gguf};
+use common::made::{BLOCKS, Files, Value, gguf, gguf_in};
 use libfuzzer_sys::fuzz_target;
-use tidegate_weights::{Checkpoint, gguf_vocabulary};
+use tidegate_weights::{Checkpoint, gguf_nearest, gguf_summary, gguf_vocabulary};
 
 fn seeds() -> Vec<Vec<u8>> {
     let named = |name: &str| {
@@ -55,6 +55,18 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds.push(factors.bytes());
     let mut seeds: Vec<Vec<u8>> = seeds.iter().map(header).collect();
     seeds.push([&[1], gguf().bytes().as_slice()].concat());
+    // Every format of blocks in the place of another.
+    for (number, elements, ..) in BLOCKS {
+        let mut file = gguf();
+        if elements == 32 {
+            file.tensors[5].2 = number;
+        } else {
+            // The header alone fits into what is fuzzed.
+            file = gguf_in(number);
+            file.tensors.iter_mut().for_each(|tensor| tensor.3.clear());
+        }
+        seeds.push([&[0], file.bytes().as_slice()].concat());
+    }
     seeds
 }
 
@@ -70,10 +82,17 @@ fuzz_target!(init: common::seed(&seeds()), |data: &[u8]| {
     let files = Files::default().with("m.gguf", file);
     // Also of what is no model.
     let _ = gguf_vocabulary(Path::new("m.gguf"), &files).map_err(|error| error.to_string());
+    let summary = gguf_summary(Path::new("m.gguf"), &files);
     match Checkpoint::open(Path::new("m.gguf"), &files) {
         Ok(checkpoint) => {
             common::probe::probe(&checkpoint);
+            let _ = checkpoint.reencoded();
+            assert!(summary.is_ok());
         }
-        Err(error) => assert!(!error.to_string().is_empty()),
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            let _ = summary.map(|summary| summary.nearest(&error));
+            let _ = gguf_nearest(&error);
+        }
     }
 });

@@ -3,6 +3,7 @@
 mod files;
 mod open;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -11,10 +12,11 @@ use tidegate_contract::GgufVocabulary;
 
 use crate::config::{Architecture, EncoderConfig, ModelConfig};
 use crate::error::{CheckpointError, TensorError};
-use crate::format::Format;
+use crate::format::{Format, StoredFormat};
 use crate::gguf::Gguf;
 use crate::names::{DecoderTensor, EncoderTensor, LayerTensor};
 use crate::random::RandomRows;
+use crate::reencoding::{Losses, Reencoded};
 use crate::safetensors::Weights;
 use crate::tensor::{Layout, Order, Tensor};
 
@@ -34,6 +36,10 @@ pub struct Checkpoint {
     source: Source,
     /// What a decoder's matrices are encoded to when they are read, if not what they are stored in.
     encoding: Option<Format>,
+    /// Whether what no kernel reads is handed on in f32, with nothing lost.
+    exact: bool,
+    /// What was lost so far where it is not.
+    losses: Losses,
 }
 
 /// Where the tensors come from.
@@ -72,6 +78,8 @@ impl Checkpoint {
             architecture: Architecture::Decoder(config),
             source: Source::Random { format, seed },
             encoding: None,
+            exact: false,
+            losses: Losses::default(),
         }
     }
 
@@ -86,6 +94,44 @@ impl Checkpoint {
             encoding: Some(format),
             ..self
         })
+    }
+
+    /// The same model with nothing lost: tensors in formats that no kernel reads are handed on in f32 instead of int8. That
+    /// takes four times the memory.
+    #[must_use]
+    pub fn exact(self) -> Checkpoint {
+        Checkpoint {
+            exact: true,
+            ..self
+        }
+    }
+
+    /// The tensors of a decoder that are handed on in another format than they are stored in, by that: how many, their
+    /// sizes, and what the rows lost that were read so far.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::tensor`].
+    pub fn reencoded(&self) -> Result<Vec<Reencoded>, TensorError> {
+        let mut all: BTreeMap<StoredFormat, Reencoded> = BTreeMap::new();
+        let tensors = self.decoder().into_iter().flat_map(ModelConfig::tensors);
+        for tensor in tensors {
+            let tensor = self.tensor(tensor)?;
+            let stored = tensor.stored();
+            if matches!(stored, StoredFormat::Kept(_)) {
+                continue;
+            }
+            let of = all.entry(stored).or_insert_with(|| Reencoded {
+                stored,
+                tensors: 0,
+                stored_bytes: 0,
+                handed_on_bytes: 0,
+                loss: self.losses.of(stored),
+            });
+            of.tensors += 1;
+            of.stored_bytes += tensor.stored_bytes();
+            of.handed_on_bytes += tensor.bytes();
+        }
+        Ok(all.into_values().collect())
     }
 
     /// Where it was opened.
@@ -130,15 +176,25 @@ impl Checkpoint {
         let shape = config.shape(tensor).ok_or_else(absent)?;
         let stored = match &self.source {
             Source::Safetensors { weights, .. } => weights.decoder_tensor(config, tensor, &shape),
-            Source::Gguf(gguf) => gguf.tensor(config, tensor, &shape),
+            Source::Gguf(gguf) => gguf.tensor(config, tensor, &shape, &self.losses),
             Source::Random { format, seed } => Ok(random(config, tensor, &shape, *format, *seed)),
         }?;
+        // Encoding goes out from what is stored by itself.
+        let stored = match (self.exact, self.encoding) {
+            (true, None) => stored.exact(),
+            _ => stored,
+        };
         Ok(match self.encoding {
             Some(format) if can_store(format, &shape) => {
                 stored.encoded(format_of(format, tensor, &shape))
             }
             _ => stored,
         })
+    }
+
+    /// The same tensor with nothing lost: f32 where it would be handed on in another format than it is stored in.
+    pub(crate) fn exact_tensor(&self, tensor: DecoderTensor) -> Result<Tensor<'_>, TensorError> {
+        Ok(self.tensor(tensor)?.exact())
     }
 
     /// An encoder's tensor, its shape checked against the configuration.
@@ -239,7 +295,7 @@ impl Checkpoint {
                 let files = weights.store.files().map(|(_, bytes)| bytes.len());
                 (**config).as_ref().len() + files.sum::<usize>()
             }
-            Source::Gguf(gguf) => gguf.bytes().len(),
+            Source::Gguf(gguf) => gguf.files().map(|(_, bytes)| bytes.len()).sum(),
             Source::Random { .. } => 0,
         };
         bytes as u64
@@ -288,7 +344,7 @@ impl Checkpoint {
                     .files()
                     .for_each(|(path, bytes)| add(path, bytes));
             }
-            Source::Gguf(gguf) => add(&self.path, gguf.bytes()),
+            Source::Gguf(gguf) => gguf.files().for_each(|(path, bytes)| add(path, bytes)),
             Source::Random { format, seed } => {
                 let what = format!("{:?} {format:?} {seed}", self.architecture);
                 add(Path::new("random"), what.as_bytes());

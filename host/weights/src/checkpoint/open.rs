@@ -8,6 +8,7 @@ use super::{Checkpoint, ReadFile, Source, json, read};
 use crate::config::{Architecture, Beside};
 use crate::error::CheckpointError;
 use crate::gguf::Gguf;
+use crate::reencoding::Losses;
 use crate::safetensors::{Store, Weights};
 
 /// What a JSON file beside the weights should be.
@@ -54,20 +55,21 @@ impl Checkpoint {
             },
             architecture,
             encoding: None,
+            exact: false,
+            losses: Losses::default(),
         })
     }
 }
 
 fn open_gguf(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, CheckpointError> {
-    let bytes = read(files, path)?.ok_or_else(|| CheckpointError::NoModel {
-        path: path.to_owned(),
-    })?;
-    let (gguf, config) = Gguf::open(path, bytes)?;
+    let (gguf, config) = Gguf::open(path, files)?;
     Ok(Checkpoint {
         path: path.to_owned(),
         architecture: Architecture::Decoder(config),
         source: Source::Gguf(Box::new(gguf)),
         encoding: None,
+        exact: false,
+        losses: Losses::default(),
     })
 }
 

@@ -223,6 +223,11 @@ fn write_shard(
     put(&write::header(shard))?;
     for planned in shard {
         let tensor = checkpoint.tensor(planned.tensor)?;
+        let tensor = match planned.kind {
+            // What is handed on so already, and may have lost nothing by that, is not rounded again.
+            Kind::Quantized(format) if format == tensor.format() => tensor,
+            _ => tensor.exact(),
+        };
         rows::convert(&tensor, planned, &mut |bytes| {
             wrote(bytes.len() as u64);
             put(bytes)
@@ -249,7 +254,7 @@ fn report(
 ) -> Result<ConvertReport, ConvertError> {
     let mut bytes_before = 0;
     for tensor in config.tensors() {
-        bytes_before += checkpoint.tensor(tensor)?.bytes();
+        bytes_before += checkpoint.tensor(tensor)?.stored_bytes();
     }
     let floats = planned
         .iter()

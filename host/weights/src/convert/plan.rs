@@ -93,7 +93,7 @@ pub(super) fn plan(
         let Some(shape) = config.shape(tensor) else {
             continue;
         };
-        let stored = checkpoint.tensor(tensor)?;
+        let stored = checkpoint.exact_tensor(tensor)?;
         let target = format_of(format, tensor, &shape);
         let kind = if target.is_float() {
             let less_one = is_norm(tensor) && norm_offset != config.norm_offset;

@@ -3,13 +3,22 @@
 //! Sources: IEEE 754 and bfloat16; `block_q8_0`, `block_q4_0`, `block_q4_K`, `block_q6_K` and their `dequantize_row_*`
 //! in ggml (`ggml-common.h`, `ggml-quants.c`). Every product and sum is made in f32 in the order that is written there,
 //! so that the bits are the same.
+//!
+//! [`Format`] is what rows are handed on in, and each of its formats has kernels; [`StoredFormat`] is what they lie in.
 
+mod blocks;
 mod decode;
 mod encode;
 mod split;
+mod stored;
+#[cfg(test)]
+mod stored_tests;
 #[cfg(test)]
 mod tests;
 
+pub use stored::StoredFormat;
+
+pub(crate) use blocks::{decode_stored, reencode};
 pub(crate) use decode::{decode, decode_apart};
 pub(crate) use encode::{encode_floats, encode_groups};
 
@@ -23,8 +32,8 @@ pub const GROUP: usize = 32;
 /// Elements of a block of [`Format::Q4K`] and [`Format::Q6K`].
 pub const SUPER_BLOCK: usize = 256;
 
-/// How the elements of a tensor are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How the elements of a tensor are handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
     /// 32-bit float.
     F32,

@@ -5,6 +5,7 @@
 
 use super::header::{Entry, Header, Value};
 use super::keys::Keys;
+use super::parts::Parts;
 use crate::config::limits::{self, GivenSizes, Sizes};
 use crate::config::{
     Activation, ConfigError, LayerConfig, ModelConfig, Precision, gemma_embedding_scale,
@@ -45,8 +46,8 @@ impl Family {
     }
 }
 
-/// Reads what a header says of its model. `bytes` is the whole file, of which the factors of frequencies are read.
-pub(super) fn read(header: &Header, bytes: &[u8]) -> Result<(Family, ModelConfig), ConfigError> {
+/// Reads what a header says of its model. `parts` are the files, of which the factors of frequencies are read.
+pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, ModelConfig), ConfigError> {
     let key = "general.architecture";
     let name = Keys(&header.keys)
         .text(key)?
@@ -58,7 +59,7 @@ pub(super) fn read(header: &Header, bytes: &[u8]) -> Result<(Family, ModelConfig
     };
     let reader = Reader {
         header,
-        bytes,
+        parts,
         name,
         family: *family,
     };
@@ -68,7 +69,7 @@ pub(super) fn read(header: &Header, bytes: &[u8]) -> Result<(Family, ModelConfig
 /// Reads the keys of one architecture.
 pub(super) struct Reader<'a> {
     pub(super) header: &'a Header,
-    pub(super) bytes: &'a [u8],
+    pub(super) parts: &'a Parts,
     pub(super) name: &'static str,
     pub(super) family: Family,
 }
@@ -162,10 +163,6 @@ impl Reader<'_> {
     }
 
     fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
-        if let Some(count) = self.keys().count("split.count")?.filter(|count| *count > 1) {
-            let supported = "1 (one file: join the parts with llama-gguf-split --merge)";
-            return Err(ConfigError::unsupported("split.count", count, supported));
-        }
         let experts = self.key("expert_count");
         if let Some(count) = self.keys().count(&experts)?.filter(|count| *count > 0) {
             return Err(ConfigError::unsupported(experts, count, "0 (no experts)"));

@@ -1,4 +1,6 @@
-//! Why a GGUF header was not accepted.
+//! Why a GGUF header was not accepted, or why parts do not belong together.
+
+use std::path::PathBuf;
 
 /// Why a GGUF header was not accepted. The caller knows which file it is of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,5 +103,81 @@ pub enum GgufError {
         length: u64,
         /// What is wrong.
         problem: String,
+    },
+}
+
+/// Why a file is not the part of a model that it should be. The caller knows which file it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartError {
+    /// Its name does not say which part it is.
+    #[error(
+        "it is part {number} of {count}, so its name must end in {ending}, as the others are found by theirs: give it that \
+         name back, or join the parts with llama-gguf-split --merge"
+    )]
+    Name {
+        /// The part, from 1.
+        number: u64,
+        /// Parts of the model.
+        count: u64,
+        /// How its name must end.
+        ending: String,
+    },
+    /// It is a model by itself.
+    #[error(
+        "it has the name of part {number} of {count}, but it is no part (it has no key `split.count`): put the part of that \
+         name in its place"
+    )]
+    Whole {
+        /// The part that it should be, from 1.
+        number: u64,
+        /// Parts of the model.
+        count: u64,
+    },
+    /// It is of a model in more or fewer parts.
+    #[error("it is of a model in {found} parts, not {count}: fetch all parts of one model")]
+    Count {
+        /// Parts by its own key.
+        found: u64,
+        /// Parts by its name.
+        count: u64,
+    },
+    /// It is another part than its name says.
+    #[error(
+        "it is part {found} (by its key `split.no`) under the name of part {number}: fetch part {number} again"
+    )]
+    Number {
+        /// The part by its own key, from 1.
+        found: u64,
+        /// The part by its name, from 1.
+        number: u64,
+    },
+    /// A key is not what it is in the first part.
+    #[error("its key `{key}` is not that of {}: fetch all parts of one model", first.display())]
+    Key {
+        /// The key.
+        key: String,
+        /// The first part.
+        first: PathBuf,
+    },
+    /// A tensor is in another part, too.
+    #[error("its tensor `{name}` is in {}, too: fetch all parts of one model", other.display())]
+    Tensor {
+        /// The tensor.
+        name: String,
+        /// The part that has it already.
+        other: PathBuf,
+    },
+    /// All parts together have too few or too many tensors.
+    #[error(
+        "its key `split.tensors.count` is {expected}, but the {count} parts hold {found} tensors: fetch all parts of one model"
+    )]
+    Tensors {
+        /// Parts of the model.
+        count: u64,
+        /// Tensors in them.
+        found: u64,
+        /// Tensors that there must be.
+        expected: u64,
     },
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::GgufError;
 use super::cursor::Cursor;
-use crate::format::Format;
+use super::kinds::Kind;
 
 /// Most bytes of a header: numbers of one byte become eight in memory. A vocabulary of 262,144 tokens with its merges has
 /// about 16 MiB.
@@ -17,7 +17,7 @@ const LONGEST: usize = 128 << 20;
 const MOST_KEYS: u64 = 1 << 16;
 
 /// Most tensors.
-const MOST_TENSORS: u64 = 1 << 17;
+pub(super) const MOST_TENSORS: u64 = 1 << 17;
 
 /// Most elements of an array; the longest that are in use hold a vocabulary's merges.
 const MOST_ELEMENTS: u64 = 1 << 24;
@@ -55,19 +55,21 @@ pub(crate) struct Entry {
     /// Elements of a row first.
     pub(crate) shape: Vec<usize>,
     pub(crate) kind: Kind,
-    /// In the file; for a format that is not read from its first byte to the end of the file.
+    /// In its file; for a type that is not known from its first byte to the end of the file.
     pub(crate) range: Range<usize>,
-}
-
-/// How a tensor is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Known(Format),
-    /// The number of a type that is not read.
-    Other(u32),
+    /// Which of the model's files it lies in, from 0.
+    pub(crate) part: usize,
 }
 
 impl Header {
+    /// That of a file without keys and tensors.
+    pub(super) fn empty() -> Header {
+        Header {
+            keys: BTreeMap::new(),
+            tensors: BTreeMap::new(),
+        }
+    }
+
     /// Reads the header of a whole file.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Header, GgufError> {
         let mut cursor = Cursor::new(bytes, LONGEST);
@@ -150,7 +152,7 @@ impl Listed {
         })
     }
 
-    /// Bytes of the tensor, if its format is known.
+    /// Bytes of the tensor, if its type is known.
     fn bytes(&self) -> Result<Option<u64>, GgufError> {
         let wrong = |limit: &str| GgufError::Shape {
             name: self.name.clone(),
@@ -167,17 +169,17 @@ impl Listed {
         if elements == 0 {
             return Err(wrong("which has no elements"));
         }
-        let Kind::Known(format) = kind(self.kind) else {
+        let kind = Kind::of(self.kind);
+        let Some((block, bytes)) = kind.block() else {
             return Ok(None);
         };
-        let block = format.block() as u64;
         if !self.shape[0].is_multiple_of(block) {
             return Err(wrong(&format!(
                 "whose rows are not whole blocks of {block} elements ({})",
-                format.name()
+                kind.name()
             )));
         }
-        Ok(Some(elements / block * format.block_bytes() as u64))
+        Ok(Some(elements / block * bytes))
     }
 }
 
@@ -205,8 +207,9 @@ fn place(
             let (start, end) = (data + start as usize, data + end as usize);
             let entry = Entry {
                 shape: tensor.shape.iter().map(|n| *n as usize).collect(),
-                kind: kind(tensor.kind),
+                kind: Kind::of(tensor.kind),
                 range: start..if bytes.is_some() { end } else { data + length },
+                part: 0,
             };
             free = (end - data) as u64;
             if tensors.insert(tensor.name.clone(), entry).is_some() {
@@ -226,53 +229,6 @@ fn place(
         });
     }
     Ok(tensors)
-}
-
-/// `enum ggml_type`.
-fn kind(number: u32) -> Kind {
-    match number {
-        0 => Kind::Known(Format::F32),
-        1 => Kind::Known(Format::F16),
-        2 => Kind::Known(Format::Int4),
-        8 => Kind::Known(Format::Int8),
-        12 => Kind::Known(Format::Q4K),
-        14 => Kind::Known(Format::Q6K),
-        30 => Kind::Known(Format::Bf16),
-        other => Kind::Other(other),
-    }
-}
-
-/// The name of a type that is not read.
-pub(crate) fn kind_name(number: u32) -> String {
-    let name = match number {
-        3 => "q4_1",
-        6 => "q5_0",
-        7 => "q5_1",
-        9 => "q8_1",
-        10 => "q2_K",
-        11 => "q3_K",
-        13 => "q5_K",
-        15 => "q8_K",
-        16 => "iq2_xxs",
-        17 => "iq2_xs",
-        18 => "iq3_xxs",
-        19 => "iq1_s",
-        20 => "iq4_nl",
-        21 => "iq3_s",
-        22 => "iq2_s",
-        23 => "iq4_xs",
-        24 => "i8",
-        25 => "i16",
-        26 => "i32",
-        27 => "i64",
-        28 => "f64",
-        29 => "iq1_m",
-        34 => "tq1_0",
-        35 => "tq2_0",
-        39 => "mxfp4",
-        other => return format!("type number {other}"),
-    };
-    name.to_owned()
 }
 
 /// `enum gguf_type`, then the value.

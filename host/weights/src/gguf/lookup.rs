@@ -1,19 +1,21 @@
 //! Tensors by what they are for, in a GGUF file.
 
 use super::config::Family;
-use super::header::{Entry, Header, Kind, kind_name};
+use super::header::{Entry, Header};
+use super::kinds::{Kind, SUPPORTED};
+use super::parts::Parts;
 use crate::config::ModelConfig;
 use crate::error::TensorError;
-use crate::format::Format;
+use crate::format::StoredFormat;
 use crate::names::{DecoderTensor, LayerTensor};
+use crate::reencoding::Losses;
 use crate::tensor::{Layout, Order, Tensor};
-
-const SUPPORTED: &str = "f32, f16, bf16, q8_0, q4_0, q4_K, q6_K";
 
 /// The tensors of a file whose header was read.
 pub(super) struct Lookup<'a, 'c> {
     pub(super) header: &'a Header,
-    pub(super) bytes: &'a [u8],
+    pub(super) parts: &'a Parts,
+    pub(super) losses: Option<&'a Losses>,
     pub(super) config: &'c ModelConfig,
     pub(super) family: Family,
 }
@@ -93,10 +95,10 @@ impl<'a> Lookup<'a, '_> {
         }
         let format = match entry.kind {
             Kind::Known(format) => format,
-            Kind::Other(number) => {
+            kind @ Kind::Other(_) => {
                 return Err(TensorError::Precision {
                     name,
-                    found: kind_name(number),
+                    found: kind.name(),
                     supported: SUPPORTED,
                 });
             }
@@ -108,11 +110,11 @@ impl<'a> Lookup<'a, '_> {
         // A bias may not be stored in blocks, whose order could not be undone.
         if rows == 1
             && shape.len() == 1
-            && !matches!(format, Format::F32 | Format::F16 | Format::Bf16)
+            && !matches!(format, StoredFormat::Kept(format) if format.is_float())
         {
             return Err(TensorError::Precision {
                 name,
-                found: format.name().to_owned(),
+                found: format.gguf_name().to_owned(),
                 supported: "f32, f16, bf16 for a tensor of one dimension",
             });
         }
@@ -120,10 +122,8 @@ impl<'a> Lookup<'a, '_> {
             name,
             rows,
             width,
-            format,
-            layout: Layout::Rows {
-                bytes: self.bytes.get(entry.range.clone()).unwrap_or_default(),
-            },
+            format: format.handed_on(),
+            layout: Layout::of_rows(self.parts.data(entry), format, self.losses),
             order: Order::STRAIGHT,
         })
     }

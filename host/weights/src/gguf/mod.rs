@@ -8,8 +8,12 @@ mod cursor;
 mod error;
 mod header;
 mod keys;
+mod kinds;
 mod lookup;
+mod nearest;
+mod parts;
 mod rope;
+mod summary;
 mod vocabulary;
 
 use std::path::Path;
@@ -18,74 +22,83 @@ use config::Family;
 use header::Header;
 use keys::Keys;
 use lookup::Lookup;
+use parts::{Part, Parts, Split};
 use tidegate_contract::GgufVocabulary;
 
-use crate::checkpoint::{FileBytes, ReadFile, read};
+use crate::checkpoint::{ReadFile, read};
 use crate::config::ModelConfig;
 use crate::error::{CheckpointError, TensorError};
 use crate::names::DecoderTensor;
+use crate::reencoding::Losses;
 use crate::tensor::Tensor;
 
-pub use error::GgufError;
+pub use error::{GgufError, PartError};
+pub use nearest::gguf_nearest;
+pub use summary::{GgufFormat, GgufPart, GgufSummary, GgufTokenizer, gguf_summary};
 
-/// The tokenizer in a GGUF file of any architecture, also in one that holds nothing else; nothing if it has none.
+/// The tokenizer in a GGUF file of any architecture, also in one that holds nothing else; nothing if it has none. Of a model in
+/// several parts the first has it, whichever is given.
 ///
 /// # Errors
-/// The file cannot be read or is damaged, or a table is not what it must be.
+/// The file cannot be read or is damaged, a table is not what it must be, or the first part is not there.
 pub fn gguf_vocabulary(
     path: &Path,
     files: &dyn ReadFile,
 ) -> Result<Option<GgufVocabulary>, CheckpointError> {
-    let bytes = read(files, path)?.ok_or_else(|| CheckpointError::NoModel {
-        path: path.to_owned(),
-    })?;
-    let header = header(path, (*bytes).as_ref())?;
-    vocabulary::read(Keys(&header.keys)).map_err(|source| CheckpointError::Config {
+    let there = |path: &Path| {
+        read(files, path)?.ok_or_else(|| CheckpointError::NoModel {
+            path: path.to_owned(),
+        })
+    };
+    let wrong = |source| CheckpointError::Config {
         path: path.to_owned(),
         source,
-    })
+    };
+    let mut header = parts::parse(path, &there(path)?)?;
+    if let Some(split) = Split::of(&header.keys).map_err(wrong)?
+        && split.number > 0
+    {
+        let paths = parts::paths(path, split).map_err(|source| CheckpointError::Part {
+            path: path.to_owned(),
+            source,
+        })?;
+        for first in paths.iter().take(1) {
+            header = parts::parse(first, &there(first)?)?;
+        }
+    }
+    vocabulary::read(Keys(&header.keys)).map_err(wrong)
 }
 
-fn header(path: &Path, content: &[u8]) -> Result<Header, CheckpointError> {
-    Header::parse(content).map_err(|source| CheckpointError::Gguf {
-        path: path.to_owned(),
-        bytes: content.len() as u64,
-        source,
-    })
-}
-
-/// A GGUF file whose header was read.
+/// A GGUF file whose header was read, or all parts of one.
 pub(crate) struct Gguf {
-    bytes: FileBytes,
+    parts: Parts,
     header: Header,
     family: Family,
     vocabulary: Option<GgufVocabulary>,
 }
 
 impl Gguf {
-    /// Reads the header of a whole file.
+    /// Reads the header of a file, and of the other parts if it is one of several.
     pub(crate) fn open(
         path: &Path,
-        bytes: FileBytes,
+        files: &dyn ReadFile,
     ) -> Result<(Gguf, ModelConfig), CheckpointError> {
-        let content: &[u8] = (*bytes).as_ref();
-        let mut header = header(path, content)?;
-        // The first of several parts may have none; what it lacks is said below.
-        if header.tensors.is_empty() && !header.keys.contains_key("split.count") {
+        let (mut header, parts) = parts::open(path, files)?;
+        if header.tensors.is_empty() {
             return Err(CheckpointError::NoTensors {
                 path: path.to_owned(),
             });
         }
         let wrong = |source| CheckpointError::Config {
-            path: path.to_owned(),
+            path: parts.first().to_owned(),
             source,
         };
-        let (family, config) = config::read(&header, content).map_err(wrong)?;
+        let (family, config) = config::read(&header, &parts).map_err(wrong)?;
         let vocabulary = vocabulary::read(Keys(&header.keys)).map_err(wrong)?;
         // They have been read; a vocabulary is not to be held twice.
         header.keys.clear();
         let gguf = Gguf {
-            bytes,
+            parts,
             header,
             family,
             vocabulary,
@@ -93,35 +106,42 @@ impl Gguf {
         Ok((gguf, config))
     }
 
-    /// The whole file.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        (*self.bytes).as_ref()
+    /// Its files whole, in order.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Path, &[u8])> {
+        let parts = self.parts.0.iter();
+        parts.map(|Part { path, bytes }| (path.as_path(), (**bytes).as_ref()))
     }
 
     pub(crate) fn vocabulary(&self) -> Option<&GgufVocabulary> {
         self.vocabulary.as_ref()
     }
 
-    /// A tensor, its shape checked.
-    pub(crate) fn tensor(
-        &self,
+    /// A tensor, its shape checked. What its rows lose is counted in `losses`.
+    pub(crate) fn tensor<'a>(
+        &'a self,
         config: &ModelConfig,
         tensor: DecoderTensor,
         shape: &[usize],
-    ) -> Result<Tensor<'_>, TensorError> {
-        self.lookup(config).tensor(tensor, shape)
+        losses: &'a Losses,
+    ) -> Result<Tensor<'a>, TensorError> {
+        self.lookup(config, Some(losses)).tensor(tensor, shape)
     }
 
     /// The first tensor of a layer past the last, with its layer.
     pub(crate) fn surplus(&self, config: &ModelConfig) -> Option<(usize, String)> {
-        let (layer, name) = self.lookup(config).surplus()?;
+        let (layer, name) = self.lookup(config, None).surplus()?;
         Some((layer, name.to_owned()))
     }
 
-    fn lookup<'a, 'c>(&'a self, config: &'c ModelConfig) -> Lookup<'a, 'c> {
+    fn lookup<'a, 'c>(
+        &'a self,
+        config: &'c ModelConfig,
+        losses: Option<&'a Losses>,
+    ) -> Lookup<'a, 'c> {
         Lookup {
             header: &self.header,
-            bytes: self.bytes(),
+            parts: &self.parts,
+            losses,
             config,
             family: self.family,
         }

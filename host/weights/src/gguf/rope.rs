@@ -1,10 +1,10 @@
 //! What the keys and tensors in a GGUF header say of rotary positions.
 
 use super::config::{Family, Reader};
-use super::header::Kind;
+use super::kinds::Kind;
 use crate::config::limits::{self, Sizes};
 use crate::config::{ConfigError, Rope, RopeScaling, long_rope_attention_factor};
-use crate::format;
+use crate::format::{self, StoredFormat};
 
 impl Reader<'_> {
     /// One table, or two where local layers have their own.
@@ -126,10 +126,10 @@ impl Reader<'_> {
         let Some(entry) = self.header.tensors.get(tensor) else {
             return Ok(None);
         };
-        let Kind::Known(kind) = entry.kind else {
+        let Kind::Known(StoredFormat::Kept(kind)) = entry.kind else {
             return Err(ConfigError::unsupported(
                 tensor,
-                "not stored as floats",
+                format!("stored as {}", entry.kind.name()),
                 "f32",
             ));
         };
@@ -139,11 +139,7 @@ impl Reader<'_> {
             return Err(ConfigError::out_of_range(tensor, found, limit));
         }
         let mut factors = Vec::new();
-        format::decode(
-            kind,
-            self.bytes.get(entry.range.clone()).unwrap_or_default(),
-            &mut factors,
-        );
+        format::decode(kind, self.parts.data(entry), &mut factors);
         let factors = factors
             .into_iter()
             .map(|factor| limits::positive(tensor, f64::from(factor)));

@@ -4,7 +4,7 @@ use tidegate_weights::{Checkpoint, DecoderTensor, Format, ModelConfig, ReadWhole
 
 use crate::goldens::{assert_same_tensors, golden};
 
-const DECODERS: [&str; 25] = [
+const DECODERS: [&str; 36] = [
     "llama-tied-sharded-f32",
     "llama-odd-f16",
     "llama-yarn-bf16",
@@ -30,6 +30,17 @@ const DECODERS: [&str; 25] = [
     "gguf-phi3-longrope-f16",
     "gguf-gemma2-bf16",
     "gguf-gemma3-bf16",
+    "gguf-llama-q8_0-parts",
+    "gguf-llama-q4_k_m",
+    "gguf-llama-q4_1",
+    "gguf-llama-q5_0",
+    "gguf-llama-q5_1",
+    "gguf-llama-iq4_nl",
+    "gguf-llama-q2_k",
+    "gguf-llama-q3_k",
+    "gguf-llama-q5_k",
+    "gguf-llama-iq4_xs",
+    "gguf-llama-q8_k",
 ];
 
 #[test]

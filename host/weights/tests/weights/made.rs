@@ -124,7 +124,7 @@ fn halves(count: usize, norm: bool) -> Vec<u8> {
         if norm {
             0x3c00u16
         } else {
-            0x2c00 | ((i as u16 * 37) & 0x81ff)
+            0x2c00 | ((i as u16).wrapping_mul(37) & 0x81ff)
         }
     };
     (0..count).flat_map(|i| number(i).to_le_bytes()).collect()
@@ -206,6 +206,33 @@ impl Gguf {
     pub(crate) fn without(mut self, key: &str) -> Self {
         self.keys.retain(|(known, _)| known != key);
         self
+    }
+
+    /// The same model in parts of so many tensors each, as `llama-gguf-split` writes them.
+    pub(crate) fn parts(&self, sizes: &[usize]) -> Vec<Gguf> {
+        let mut tensors = self.tensors.iter().cloned();
+        let part = |(number, size): (usize, &usize)| Gguf {
+            keys: if number == 0 {
+                self.keys.clone()
+            } else {
+                Vec::new()
+            },
+            tensors: tensors.by_ref().take(*size).collect(),
+            lies: Vec::new(),
+            ..*self
+        };
+        let parts: Vec<Gguf> = sizes.iter().enumerate().map(part).collect();
+        let number = |part: usize| Value::Raw(2, (part as u16).to_le_bytes().to_vec());
+        let count = self.tensors.len() as i32;
+        let parts = parts.into_iter().enumerate().map(|(index, part)| {
+            part.set("split.no", number(index))
+                .set("split.count", number(sizes.len()))
+                .set(
+                    "split.tensors.count",
+                    Value::Raw(5, count.to_le_bytes().to_vec()),
+                )
+        });
+        parts.collect()
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -342,6 +369,65 @@ pub(crate) fn gguf() -> Gguf {
             .collect(),
         lies: Vec::new(),
     }
+}
+
+/// The number of each format of blocks in GGUF files, with the elements and bytes of a block, and where its f16 scales stand.
+pub(crate) const BLOCKS: [(u32, usize, usize, &[usize]); 13] = [
+    (2, 32, 18, &[0]),
+    (3, 32, 20, &[0, 2]),
+    (6, 32, 22, &[0]),
+    (7, 32, 24, &[0, 2]),
+    (8, 32, 34, &[0]),
+    (10, 256, 84, &[80, 82]),
+    (11, 256, 110, &[108]),
+    (12, 256, 144, &[0, 2]),
+    (13, 256, 176, &[0, 2]),
+    (14, 256, 210, &[208]),
+    // The upper half of an f32.
+    (15, 256, 292, &[2]),
+    (20, 32, 18, &[0]),
+    (23, 256, 136, &[0]),
+];
+
+/// [`gguf`] 256 wide, with the matrices of that width in the format of this number.
+pub(crate) fn gguf_in(number: u32) -> Gguf {
+    let wide = |key: &str| Value::U32(if key.ends_with("length") { 256 } else { 2 });
+    let mut file = gguf();
+    for key in ["llama.embedding_length", "llama.feed_forward_length"] {
+        file = file.set(key, wide(key));
+    }
+    let (_, elements, size, scales) = BLOCKS
+        .into_iter()
+        .find(|(known, ..)| *known == number)
+        .expect("it is a format of blocks");
+    for (_, shape, kind, bytes) in &mut file.tensors {
+        shape
+            .iter_mut()
+            .filter(|n| **n == 32)
+            .for_each(|n| *n = 256);
+        let all: u64 = shape.iter().product();
+        if shape.len() == 1 || shape[0] != 256 {
+            *bytes = match *kind {
+                0 => (0..all).flat_map(|_| 1f32.to_le_bytes()).collect(),
+                _ => halves(all as usize, false),
+            };
+            continue;
+        }
+        *kind = number;
+        let scale_is_f32 = number == 15;
+        *bytes = (0..all as usize / elements)
+            .flat_map(|number| {
+                let mut block: Vec<u8> = (0..size).map(|i| (i * 29 + number * 7) as u8).collect();
+                // 0.008 each.
+                let scale = if scale_is_f32 { 0x3c00u16 } else { 0x2000 };
+                for at in scales {
+                    block[*at..*at + 2].copy_from_slice(&scale.to_le_bytes());
+                }
+                block
+            })
+            .collect();
+    }
+    file
 }
 
 /// A block of q4_0 or q8_0 with so many bytes of numbers.

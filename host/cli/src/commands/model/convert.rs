@@ -16,7 +16,7 @@ use super::held_out::{change, held_out, loss};
 use super::size;
 use crate::commands::{print, print_json};
 use crate::exit::Failure;
-use crate::models::{Loss, ModelFile, open_checkpoint};
+use crate::models::{Loss, ModelFile, Splits, open_checkpoint};
 use crate::terminal::works;
 
 /// Files that say how texts become tokens, and when an answer ends; copied as they are.
@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     /// Index, part of a name, or cpu.
     #[arg(long)]
     adapter: Option<String>,
+    /// How byte-level BPE of a GGUF file that does not say so splits its texts, as tokenizer.ggml.pre would name it.
+    #[arg(long, value_name = "NAME")]
+    pre_tokenizer: Option<String>,
     /// Do not measure the loss.
     #[arg(long, conflicts_with = "text")]
     no_loss: bool,
@@ -96,7 +99,8 @@ impl Change {
 
 /// Converts a model and says what that costs.
 pub(crate) fn convert(arguments: &Arguments) -> Result<(), Failure> {
-    let source = ModelFile::open(&arguments.source)?;
+    let splits = Splits::Named(arguments.pre_tokenizer.as_deref());
+    let source = ModelFile::open(&arguments.source, splits)?;
     // What can be wrong with the measurement, or with the model, is said before an hour of work.
     let measured = if arguments.no_loss {
         None

@@ -13,19 +13,22 @@ use tidegate_infer::{
 };
 use tidegate_text::{ChatMessage, Tokenizer};
 use tidegate_weights::{
-    Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, TensorError,
+    Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, StoredFormat, TensorError,
 };
 
+use super::gguf::{GgufFile, in_lines};
 use super::held_out::{change, held_out, loss};
 use super::{kv_precision, size};
 use crate::commands::numbers::count;
 use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
 use crate::models::{
-    Fits, Loss, available_memory, encoder_options, open_checkpoint, open_tokenizer, what_fits,
+    Fits, Loss, Splits, available_memory, encoder_options, open_checkpoint, open_tokenizer,
+    what_fits,
 };
 
-/// Show a model's architecture, parameters, memory by part, tokenizer, and what fits on the adapter.
+/// Show a model's architecture, parameters, memory by part, tokenizer, and what fits on the adapter; of a GGUF file that is refused
+/// what it is, and what would work.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tidegate model info examples/support-bot/model\n  \
@@ -55,6 +58,9 @@ pub(crate) struct Arguments {
     /// Memory that may be used, to say what fits. Default on a software adapter: what the machine has available.
     #[arg(long, value_parser = tidegate_control::config::size)]
     memory: Option<u64>,
+    /// How byte-level BPE of a GGUF file that does not say so splits its texts, as tokenizer.ggml.pre would name it.
+    #[arg(long, value_name = "NAME")]
+    pre_tokenizer: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -63,8 +69,14 @@ pub(crate) struct Arguments {
 /// Shows a model's architecture, parameters, memory by part, tokenizer, and what fits.
 pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
     let path = &arguments.path;
-    let checkpoint = open_checkpoint(path)?;
-    let tokenizer = open_tokenizer(path, &checkpoint);
+    let file = GgufFile::at(path);
+    let checkpoint = match (open_checkpoint(path), &file) {
+        (Ok(checkpoint), _) => checkpoint,
+        (Err(error), Some(file)) => return Err(file.refused(error, arguments.json)?),
+        (Err(error), None) => return Err(error.into()),
+    };
+    let splits = Splits::Named(arguments.pre_tokenizer.as_deref());
+    let tokenizer = open_tokenizer(path, &checkpoint, splits);
     let chosen = Adapter::choose(arguments.adapter.as_deref());
     if let (Some(_), Err(error)) = (&arguments.adapter, &chosen) {
         return Err(Failure::usage(error));
@@ -80,11 +92,27 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
         report.lines.push(("  KV loss", cost.text(arguments)));
         report.json["kv_loss"] = cost.json(arguments);
     }
-    report.lines.push(("stored as", formats.text()));
+    match &file {
+        None => report.lines.push(("stored as", formats.text())),
+        Some(file) => {
+            report.lines.extend(file.lines());
+            report.lines.extend(file.stored());
+            report.json["gguf"] = file.json();
+        }
+    }
+    report.json["loads"] = json!(true);
     report.json["stored_bytes"] = json!(formats.0);
+    report.lines.extend(held(&checkpoint, &mut report.json)?);
+    let nearest = match (&tokenizer, &file) {
+        (Err(_), Some(file)) => file.nearest_tokenizer(&checkpoint),
+        _ => None,
+    };
     let (text, tokenizer) = described(&tokenizer, report.makes_text);
     report.lines.push(("tokenizer", text));
     report.json["tokenizer"] = tokenizer;
+    report.json["nearest"] = json!(nearest);
+    let nearest = nearest.map(|nearest| ("what would work", nearest));
+    report.lines.extend(nearest);
     report.lines.push(("adapter", budget.text()));
     report.json["adapter"] = json!(budget.adapter);
     report.json["budget_bytes"] = json!(budget.budget);
@@ -96,17 +124,15 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         return print_json(&format!("{:#}", report.json));
     }
-    let lines = report.lines.iter();
-    print(
-        &lines
-            .map(|(name, text)| format!("{name:<14} {text}\n"))
-            .collect::<String>(),
-    )
+    print(&in_lines(&report.lines))
 }
+
+/// A name and what is said of it.
+pub(super) type Line = (&'static str, String);
 
 /// What is said, for people and for programs.
 struct Report {
-    lines: Vec<(&'static str, String)>,
+    lines: Vec<Line>,
     json: Value,
     makes_text: bool,
 }
@@ -399,24 +425,47 @@ impl Formats {
 
 fn formats(checkpoint: &Checkpoint) -> Result<Formats, TensorError> {
     let mut formats = BTreeMap::new();
-    let mut add = |format: tidegate_weights::Format, bytes: u64| {
+    let mut add = |format: StoredFormat, bytes: u64| {
         *formats.entry(format.name()).or_insert(0) += bytes;
     };
     match checkpoint.architecture() {
         Architecture::Decoder(config) => {
             for tensor in config.tensors() {
                 let tensor = checkpoint.tensor(tensor)?;
-                add(tensor.format(), tensor.bytes());
+                add(tensor.stored(), tensor.stored_bytes());
             }
         }
         Architecture::Encoder(config) => {
             for tensor in config.tensors() {
                 let tensor = checkpoint.encoder_tensor(tensor)?;
-                add(tensor.format(), tensor.bytes());
+                add(tensor.stored(), tensor.stored_bytes());
             }
         }
     }
     Ok(Formats(formats))
+}
+
+/// What is held in another format than it is stored in, and what that costs in memory.
+fn held(checkpoint: &Checkpoint, json: &mut Value) -> Result<Option<Line>, TensorError> {
+    let all = checkpoint.reencoded()?;
+    let (stored, held) = all.iter().fold((0, 0), |(stored, held), of| {
+        (stored + of.stored_bytes, held + of.handed_on_bytes)
+    });
+    let list = all.iter().map(|of| {
+        json!({"stored": of.stored.gguf_name(), "tensors": of.tensors, "stored_bytes": of.stored_bytes,
+            "held_bytes": of.handed_on_bytes})
+    });
+    json["reencoded"] = list.collect();
+    Ok((!all.is_empty()).then(|| {
+        let names: Vec<&str> = all.iter().map(|of| of.stored.gguf_name()).collect();
+        let text = format!(
+            "{} in int8, {} more than in the file: no kernel reads {}; what that loses is logged when it is loaded",
+            size(held),
+            size(held.saturating_sub(stored)),
+            names.join(", ")
+        );
+        ("held as", text)
+    }))
 }
 
 /// Whether tokenizer and chat template can be used.

@@ -3,6 +3,7 @@
 mod admin;
 mod bench;
 mod convert;
+mod gguf;
 mod held_out;
 mod info;
 mod plan;

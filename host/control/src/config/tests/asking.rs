@@ -21,6 +21,7 @@ fn what_a_model_stage_asks_is_what_is_typed() {
     assert_eq!(pipeline.models[1].kv_precision, KvPrecision::Int8);
     assert!(!support.reproducible);
     assert_eq!(support.kernels.as_deref(), Some("portable"));
+    assert_eq!(support.pre_tokenizer.as_deref(), Some("llama-bpe"));
     assert_eq!(support.draft, Some(directory().join("small.gguf")));
     let stage = |index: usize| match &pipeline.stages[index].kind {
         StageKind::Model(stage) => stage.as_ref(),

@@ -231,6 +231,7 @@ fn what_is_not_typed_has_a_default() {
         (model.kv_memory, &model.kernels, &model.draft),
         (None, &None, &None)
     );
+    assert_eq!(model.pre_tokenizer, None);
     assert!(model.reproducible && model.kv_precision == KvPrecision::F16);
 }
 

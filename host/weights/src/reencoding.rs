@@ -1,0 +1,107 @@
+//! What is lost where rows are encoded anew because no kernel reads what they are stored in.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::format::{GROUP, StoredFormat};
+
+/// The tensors of one format that are handed on in another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reencoded {
+    /// What they lie in.
+    pub stored: StoredFormat,
+    /// How many they are.
+    pub tensors: usize,
+    /// Bytes that they take in the file.
+    pub stored_bytes: u64,
+    /// Bytes that they take as they are handed on.
+    pub handed_on_bytes: u64,
+    /// What the rows lost that were read so far; nothing before the first.
+    pub loss: Option<RoundingLoss>,
+}
+
+/// How far rows that were encoded anew are from what is stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundingLoss {
+    /// Root mean square of the differences, as a share of that of the elements.
+    pub rms: f64,
+    /// The largest difference, as a share of the greatest magnitude in its group of 32.
+    pub largest: f64,
+}
+
+/// What rows lost, by what they are stored in. Rows that are read again count again.
+#[derive(Debug, Default)]
+pub(crate) struct Losses(Mutex<BTreeMap<StoredFormat, Sums>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    differences: f64,
+    elements: f64,
+    largest: f64,
+}
+
+impl Losses {
+    /// Counts a row of `before` that became `after`.
+    pub(crate) fn add(&self, stored: StoredFormat, before: &[f32], after: &[f32]) {
+        let mut row = Sums::default();
+        for (before, after) in before.chunks(GROUP).zip(after.chunks(GROUP)) {
+            let (mut greatest, mut largest) = (0f64, 0f64);
+            for (x, y) in before.iter().zip(after) {
+                let (x, difference) = (f64::from(*x), f64::from(*x) - f64::from(*y));
+                row.differences += difference * difference;
+                row.elements += x * x;
+                greatest = greatest.max(x.abs());
+                largest = largest.max(difference.abs());
+            }
+            if greatest > 0.0 {
+                row.largest = row.largest.max(largest / greatest);
+            }
+        }
+        let mut all = self.lock();
+        let sums = all.entry(stored).or_default();
+        sums.differences += row.differences;
+        sums.elements += row.elements;
+        sums.largest = sums.largest.max(row.largest);
+    }
+
+    /// What rows of a format lost so far.
+    pub(crate) fn of(&self, stored: StoredFormat) -> Option<RoundingLoss> {
+        let sums = self.lock().get(&stored).copied()?;
+        let rms = if sums.elements > 0.0 {
+            (sums.differences / sums.elements).sqrt()
+        } else {
+            0.0
+        };
+        Some(RoundingLoss {
+            rms,
+            largest: sums.largest,
+        })
+    }
+
+    /// Sums are whole whenever the lock is free.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StoredFormat, Sums>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_shares_and_add_up_over_rows() {
+        let losses = Losses::default();
+        assert_eq!(losses.of(StoredFormat::Q5K), None);
+        losses.add(StoredFormat::Q5K, &[3.0, -4.0], &[3.0, -3.0]);
+        let one = losses.of(StoredFormat::Q5K).unwrap();
+        assert_eq!((one.rms, one.largest), (0.2, 0.25));
+        losses.add(StoredFormat::Q5K, &[0.0; 32], &[0.0; 32]);
+        losses.add(StoredFormat::Q5K, &[5.0, 0.0], &[4.0, 0.0]);
+        let both = losses.of(StoredFormat::Q5K).unwrap();
+        assert_eq!((both.rms, both.largest), (0.2, 0.25));
+        assert_eq!(losses.of(StoredFormat::Q3K), None);
+        losses.add(StoredFormat::Q3K, &[0.0; 32], &[0.0; 32]);
+        let none = losses.of(StoredFormat::Q3K).unwrap();
+        assert_eq!((none.rms, none.largest), (0.0, 0.0));
+    }
+}

@@ -141,7 +141,7 @@ fn a_gguf_file_that_does_not_say_how_texts_are_split_runs_once_that_is_named() {
     refused(&directory, "leave out the pre-tokenizer \"gpt-2\"");
 
     workspace.pipeline(&named("gpt-2"));
-    let ran = workspace.run(&["run", "pipeline.toml"]);
+    let ran = workspace.run(&["run", "--log", "info", "pipeline.toml"]);
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(0), "{said}");
     assert_eq!(workspace.json_lines("out.jsonl").len(), 1, "{said}");

@@ -184,14 +184,16 @@ impl Builder<'_> {
             kv_heads: heads.kv_heads,
             bytes: heads.kv_bytes(),
         };
-        let touches = [
+        let mut touches = vec![
             Touch::read(2, Area::Rows(u64::from(heads.half) * 8)),
             Touch::read(3, Area::Cells(u64::from(count) * head)),
             Touch::write(5, Area::Cells(u64::from(heads.heads) * head)),
             Touch::write(6, cached),
             Touch::write(7, cached),
-            Touch::read(8, Area::All(extras.size())),
         ];
+        if heads.bias || heads.norm_epsilon.is_some() {
+            touches.push(Touch::read(8, Area::All(extras.size())));
+        }
         self.dispatch(Count::Rows, &[choice], &buffers, work, &touches)
     }
 }

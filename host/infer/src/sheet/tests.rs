@@ -140,10 +140,10 @@ fn a_pass_that_does_not_fit_its_scratch_is_counted_as_the_passes_it_is_cut_into(
     let steps = SheetOptions {
         batch: 1,
         context: 131_072,
-        chunk: 128,
+        chunk: 512,
     };
     let step = sheet(&checkpoint, &h100(), steps).prefill;
-    assert_eq!(step.rows, 128);
+    assert_eq!(step.rows, 512);
     assert!(step.passes > 1);
     // Each pass reads the weights of layers again, and of the head the last one.
     let weights = step
@@ -195,11 +195,14 @@ fn layers_that_are_not_looked_at_are_as_if_they_were() {
 
 #[test]
 fn what_would_take_too_long_to_follow_is_refused_with_the_limit() {
-    let checkpoint = model("8B", 32);
+    // Each head has keys and values of its own, and so workgroups.
+    let mut config = ModelConfig::preset("8B").unwrap();
+    config.kv_heads = config.heads;
+    let checkpoint = Checkpoint::random(config, Format::Int8, 1);
     let steps = SheetOptions {
-        batch: 512,
+        batch: 8,
         context: 131_072,
-        chunk: 1024,
+        chunk: 4096,
     };
     let options = DecoderOptions {
         context: steps.context,

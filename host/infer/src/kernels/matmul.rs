@@ -505,3 +505,35 @@ fn weights(stored: StorageFormat, layout: Layout) -> [&'static str; 3] {
     let texts = &stored.description().texts;
     [layout, texts.before, texts.decode]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_bind_as_many_buffers_as_is_said_of_those_that_do_more() {
+        let most = |is: fn(&MatmulKernel) -> bool| {
+            let kernels = MatmulKernel::in_use().into_iter().filter(is);
+            let storage = kernels.map(|kernel| {
+                let bindings = kernel.bindings().into_iter();
+                bindings
+                    .filter(|(_, access)| *access != Access::Uniform)
+                    .count()
+            });
+            storage.max()
+        };
+        let heads = |kernel: &MatmulKernel| matches!(kernel.store, Store::Heads(_));
+        assert_eq!(most(heads), Some(HEADS_BUFFERS as usize));
+        // Those of a norm, its beginning and its end.
+        let norms = |kernel: &MatmulKernel| {
+            !matches!(kernel.store, Store::Heads(_))
+                && (kernel.normed || kernel.store == Store::Stream)
+        };
+        assert_eq!(most(norms), Some(STREAM_BUFFERS as usize));
+        // What every device has.
+        let plain = |kernel: &MatmulKernel| {
+            !kernel.normed && !matches!(kernel.store, Store::Heads(_) | Store::Stream)
+        };
+        assert!(most(plain) <= Some(8));
+    }
+}

@@ -17,7 +17,14 @@ use crate::steps::{cargo, output, run};
 const PACKAGES: [(&str, &[&str]); 2] = [
     (
         "host/weights/fuzz",
-        &["blocks", "config", "gguf", "gguf_parts", "safetensors"],
+        &[
+            "blocks",
+            "config",
+            "gguf",
+            "gguf_parts",
+            "packed",
+            "safetensors",
+        ],
     ),
     ("host/record/fuzz", &["batch", "answer"]),
 ];

@@ -56,6 +56,19 @@ pub const REENCODED_DECODERS: [&str; 10] = [
     "gguf-llama-q8_k",
 ];
 
+/// Decoders as other tools quantize them: what is expected is what the files say, which `Checkpoint::exact` gives.
+pub const PACKED_DECODERS: [&str; 9] = [
+    "gptq-llama-int4",
+    "gptq-llama-int4-by-order",
+    "gptq-phi3-int8",
+    "awq-qwen2-int4",
+    "compressed-llama-int4",
+    "compressed-mistral-int4-zeros",
+    "compressed-llama-int8",
+    "compressed-llama-fp8",
+    "fp8-qwen3-blocks",
+];
+
 /// Encoders: three that make vectors, two that make scores.
 pub const ENCODERS: [&str; 5] = [
     "bert-f16",
@@ -198,7 +211,8 @@ pub fn encoder(name: &str) -> Result<Vec<EncoderCase>, GoldenError> {
         .collect())
 }
 
-/// Of a GGUF file: the CRC-32 of every tensor's elements, f32 little-endian, as the gguf package dequantizes them.
+/// Of a GGUF file or a packed model: the CRC-32 of every tensor's elements, f32 little-endian, as the gguf package or the
+/// definition of the packing dequantizes them.
 ///
 /// # Errors
 /// As [`decoder`].

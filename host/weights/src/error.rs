@@ -59,6 +59,18 @@ pub enum TensorError {
         /// The value.
         value: f32,
     },
+    /// The order of groups of a quantized matrix names one that is not there.
+    #[error("tensor `{name}` puts element {element} in group {group}, must be in 0..{groups}")]
+    NoSuchGroup {
+        /// The tensor of the order.
+        name: String,
+        /// Index of the first such element of a row.
+        element: usize,
+        /// Its group.
+        group: i32,
+        /// Groups of a row.
+        groups: usize,
+    },
     /// A row was asked for that is not there.
     #[error("tensor `{name}` has {rows} rows, asked for row {row}")]
     NoSuchRow {

@@ -19,6 +19,7 @@ mod error;
 mod format;
 mod gguf;
 mod names;
+mod packed;
 mod random;
 mod reencoding;
 mod safetensors;
@@ -37,5 +38,6 @@ pub use gguf::{
     gguf_summary, gguf_vocabulary,
 };
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
+pub use packed::{PackedFormat, Scheme, Stored};
 pub use reencoding::{Reencoded, RoundingLoss};
 pub use tensor::Tensor;

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::format::{GROUP, StoredFormat};
+use crate::format::{Format, GROUP};
+use crate::packed::Stored;
 
-/// The tensors of one format that are handed on in another.
+/// The tensors of one format that are handed on in one other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reencoded {
     /// What they lie in.
-    pub stored: StoredFormat,
+    pub stored: Stored,
+    /// What they are handed on in.
+    pub held: Format,
     /// How many they are.
     pub tensors: usize,
     /// Bytes that they take in the file.
@@ -29,9 +32,9 @@ pub struct RoundingLoss {
     pub largest: f64,
 }
 
-/// What rows lost, by what they are stored in. Rows that are read again count again.
+/// What rows lost, by what they are stored and handed on in. Rows that are read again count again.
 #[derive(Debug, Default)]
-pub(crate) struct Losses(Mutex<BTreeMap<StoredFormat, Sums>>);
+pub(crate) struct Losses(Mutex<BTreeMap<(Stored, Format), Sums>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
@@ -42,7 +45,7 @@ struct Sums {
 
 impl Losses {
     /// Counts a row of `before` that became `after`.
-    pub(crate) fn add(&self, stored: StoredFormat, before: &[f32], after: &[f32]) {
+    pub(crate) fn add(&self, way: (Stored, Format), before: &[f32], after: &[f32]) {
         let mut row = Sums::default();
         for (before, after) in before.chunks(GROUP).zip(after.chunks(GROUP)) {
             let (mut greatest, mut largest) = (0f64, 0f64);
@@ -58,15 +61,15 @@ impl Losses {
             }
         }
         let mut all = self.lock();
-        let sums = all.entry(stored).or_default();
+        let sums = all.entry(way).or_default();
         sums.differences += row.differences;
         sums.elements += row.elements;
         sums.largest = sums.largest.max(row.largest);
     }
 
-    /// What rows of a format lost so far.
-    pub(crate) fn of(&self, stored: StoredFormat) -> Option<RoundingLoss> {
-        let sums = self.lock().get(&stored).copied()?;
+    /// What rows lost so far that went one way.
+    pub(crate) fn of(&self, way: (Stored, Format)) -> Option<RoundingLoss> {
+        let sums = self.lock().get(&way).copied()?;
         let rms = if sums.elements > 0.0 {
             (sums.differences / sums.elements).sqrt()
         } else {
@@ -79,7 +82,7 @@ impl Losses {
     }
 
     /// Sums are whole whenever the lock is free.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<StoredFormat, Sums>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Stored, Format), Sums>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,21 +90,24 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::StoredFormat;
 
     #[test]
     fn losses_are_shares_and_add_up_over_rows() {
+        let [q5, q3] = [StoredFormat::Q5K, StoredFormat::Q3K]
+            .map(|format| (Stored::Blocks(format), Format::Int8));
         let losses = Losses::default();
-        assert_eq!(losses.of(StoredFormat::Q5K), None);
-        losses.add(StoredFormat::Q5K, &[3.0, -4.0], &[3.0, -3.0]);
-        let one = losses.of(StoredFormat::Q5K).unwrap();
+        assert_eq!(losses.of(q5), None);
+        losses.add(q5, &[3.0, -4.0], &[3.0, -3.0]);
+        let one = losses.of(q5).unwrap();
         assert_eq!((one.rms, one.largest), (0.2, 0.25));
-        losses.add(StoredFormat::Q5K, &[0.0; 32], &[0.0; 32]);
-        losses.add(StoredFormat::Q5K, &[5.0, 0.0], &[4.0, 0.0]);
-        let both = losses.of(StoredFormat::Q5K).unwrap();
+        losses.add(q5, &[0.0; 32], &[0.0; 32]);
+        losses.add(q5, &[5.0, 0.0], &[4.0, 0.0]);
+        let both = losses.of(q5).unwrap();
         assert_eq!((both.rms, both.largest), (0.2, 0.25));
-        assert_eq!(losses.of(StoredFormat::Q3K), None);
-        losses.add(StoredFormat::Q3K, &[0.0; 32], &[0.0; 32]);
-        let none = losses.of(StoredFormat::Q3K).unwrap();
+        assert_eq!(losses.of(q3), None);
+        losses.add(q3, &[0.0; 32], &[0.0; 32]);
+        let none = losses.of(q3).unwrap();
         assert_eq!((none.rms, none.largest), (0.0, 0.0));
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::error::TensorError;
 use crate::format::{self, Format, RowParts, StoredFormat};
+use crate::packed::{PackedRows, Stored};
 use crate::random::RandomRows;
 use crate::reencoding::Losses;
 
@@ -37,6 +38,27 @@ pub(crate) enum Layout<'a> {
         /// Where it is counted what rows lose by that.
         losses: Option<&'a Losses>,
     },
+    /// Numbers, scales and zero points in tensors of their own, encoded on demand.
+    Packed {
+        rows: Box<PackedRows<'a>>,
+        /// Where it is counted what rows lose by that.
+        losses: &'a Losses,
+    },
+}
+
+/// Rows of a fused tensor.
+pub(crate) struct Slice {
+    pub(crate) rows: usize,
+    pub(crate) first: usize,
+}
+
+impl Slice {
+    pub(crate) fn order(&self) -> Order {
+        Order {
+            first: self.first,
+            interleaved_head: None,
+        }
+    }
 }
 
 /// Which stored row is row `r` of the tensor.
@@ -116,6 +138,32 @@ impl<'a> Tensor<'a> {
     }
 }
 
+impl<'a> Tensor<'a> {
+    /// A matrix that another tool quantized, or some rows of it.
+    pub(crate) fn packed(
+        name: String,
+        packed: PackedRows<'a>,
+        slice: Option<Slice>,
+        losses: &'a Losses,
+    ) -> Tensor<'a> {
+        let slice = slice.unwrap_or(Slice {
+            rows: packed.rows,
+            first: 0,
+        });
+        Tensor {
+            name,
+            rows: slice.rows,
+            width: packed.width,
+            format: packed.handed_on(),
+            layout: Layout::Packed {
+                rows: Box::new(packed),
+                losses,
+            },
+            order: slice.order(),
+        }
+    }
+}
+
 impl<'a> Layout<'a> {
     /// Rows one after another.
     pub(crate) fn of_rows(
@@ -138,7 +186,7 @@ impl<'a> Tensor<'a> {
     /// The same rows with nothing lost: what is not handed on as it is stored becomes f32.
     pub(crate) fn exact(self) -> Tensor<'a> {
         match self.layout {
-            Layout::Reencoded { .. } => Tensor {
+            Layout::Reencoded { .. } | Layout::Packed { .. } => Tensor {
                 format: Format::F32,
                 ..self
             },
@@ -195,12 +243,13 @@ impl Tensor<'_> {
 
     /// How the elements lie in the file.
     #[must_use]
-    pub fn stored(&self) -> StoredFormat {
+    pub fn stored(&self) -> Stored {
         match &self.layout {
-            Layout::Reencoded { stored, .. } => *stored,
+            Layout::Reencoded { stored, .. } => Stored::Blocks(*stored),
             Layout::Encoded(source) => source.stored(),
+            Layout::Packed { rows, .. } => Stored::Packed(rows.format),
             Layout::Rows { .. } | Layout::Apart { .. } | Layout::Random(_) => {
-                StoredFormat::Kept(self.format)
+                Stored::Blocks(StoredFormat::Kept(self.format))
             }
         }
     }
@@ -214,7 +263,16 @@ impl Tensor<'_> {
     /// Bytes of all rows as they are stored, scales included.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
-        self.rows as u64 * self.stored().row_bytes(self.width) as u64
+        match &self.layout {
+            Layout::Packed { rows, .. } => {
+                rows.bytes() * self.rows as u64 / rows.rows.max(1) as u64
+            }
+            Layout::Encoded(source) => source.stored_bytes(),
+            Layout::Reencoded { stored, .. } => {
+                self.rows as u64 * stored.row_bytes(self.width) as u64
+            }
+            Layout::Rows { .. } | Layout::Apart { .. } | Layout::Random(_) => self.bytes(),
+        }
     }
 
     /// Row `row`, dequantized into `out` (`[width]`), which is cleared first.
@@ -351,8 +409,31 @@ impl Tensor<'_> {
                 if let Some(losses) = losses {
                     let mut after = Vec::with_capacity(self.width);
                     format::decode_apart(self.format, &values, &scales, &mut after);
-                    losses.add(*format, &floats, &after);
+                    losses.add((Stored::Blocks(*format), self.format), &floats, &after);
                 }
+                Ok(Row::Apart {
+                    values: Cow::Owned(values),
+                    scales: Cow::Owned(scales),
+                })
+            }
+            Layout::Packed { rows, losses } => {
+                if stored >= rows.rows {
+                    return Err(beyond());
+                }
+                let (mut floats, mut numbers) = (Vec::with_capacity(self.width), Vec::new());
+                rows.decode(stored, &mut floats, &mut numbers);
+                if let Some(element) = floats.iter().position(|value| !value.is_finite()) {
+                    return Err(self.not_finite(row, element, floats[element]));
+                }
+                if self.format.is_float() {
+                    return Ok(self.encode(&floats));
+                }
+                let (mut values, mut scales) = (Vec::new(), Vec::new());
+                let decoded = (floats.as_slice(), numbers.as_slice());
+                rows.encode(self.format, stored, decoded, &mut values, &mut scales);
+                let mut after = Vec::with_capacity(self.width);
+                format::decode_apart(self.format, &values, &scales, &mut after);
+                losses.add((self.stored(), self.format), &floats, &after);
                 Ok(Row::Apart {
                     values: Cow::Owned(values),
                     scales: Cow::Owned(scales),

@@ -696,7 +696,7 @@ impl Decoder for GpuDecoder {
 fn tell_reencoded(checkpoint: &Checkpoint) -> Result<(), LoadError> {
     for of in checkpoint.reencoded()? {
         let Some(loss) = of.loss else { continue };
-        let stored = of.stored.gguf_name();
+        let (stored, held) = (of.stored.makers_name(), of.held.name());
         let (rms, largest) = (
             format!("{:.3} %", 100.0 * loss.rms),
             format!("{:.3} %", 100.0 * loss.largest),
@@ -706,7 +706,7 @@ fn tell_reencoded(checkpoint: &Checkpoint) -> Result<(), LoadError> {
                 stored,
                 tensors = of.tensors,
                 rms_loss = rms,
-                "weights are too small or too large for int8, which no longer says what they were"
+                "weights are too small or too large for {held}, which no longer says what they were"
             );
         }
         info!(
@@ -716,7 +716,7 @@ fn tell_reencoded(checkpoint: &Checkpoint) -> Result<(), LoadError> {
             held_bytes = of.handed_on_bytes,
             rms_loss = rms,
             largest_loss = largest,
-            "no kernel reads this format, it is held as int8"
+            "no kernel reads this format, it is held as {held}"
         );
     }
     Ok(())

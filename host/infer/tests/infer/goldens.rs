@@ -1,7 +1,9 @@
 //! Whole models of every family against the transformers library in float64.
 
 use tidegate_infer::{DecoderOptions, KernelVariant, KvPrecision};
-use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS, REENCODED_DECODERS};
+use tidegate_reference::golden::{
+    self, DECODERS, GGUF_DECODERS, PACKED_DECODERS, REENCODED_DECODERS,
+};
 
 use tidegate_reference::ReferenceDecoder;
 
@@ -72,41 +74,59 @@ fn every_gguf_gives_the_logits_of_what_it_holds() {
 /// How far int8 is from what the file holds: random weights have no redundancy, so that every rounding reaches the logits.
 const REENCODED: f64 = 0.05;
 
+/// A model on a device beside the same in float64 with the weights that the device holds, and beside what its files say, to
+/// within `exact`.
+fn check_reencoded(name: &str, gpu: &tidegate_infer::Gpu, variant: KernelVariant, exact: f64) {
+    let checkpoint = golden_checkpoint(name);
+    for case in golden::decoder(name).unwrap() {
+        let options = DecoderOptions {
+            context: case.context,
+            ..options_on(gpu, variant)
+        };
+        let mut decoder = load(gpu, &checkpoint, &options);
+        let blocks = blocks(3, case.tokens.len());
+        let found = logits(&mut decoder, &[sequence(0, &case.tokens, &blocks)]);
+        let mut reference = ReferenceDecoder::load(&checkpoint, case.context, 12, 64).unwrap();
+        let mut expected = Vec::new();
+        let step = [sequence(0, &case.tokens, &blocks)];
+        reference.wide_logits(&step, &mut expected).unwrap();
+        let what = format!("{name}, {variant:?}");
+        assert_close(&found, &expected, tolerance(variant), &what);
+        let vocabulary = found.len() / case.tokens.len();
+        for (&position, said) in case.positions.iter().zip(&case.logits) {
+            let found = &found[position * vocabulary..][..vocabulary];
+            assert_close(found, said, exact.max(tolerance(variant)), &what);
+        }
+    }
+    for format in checkpoint.reencoded().unwrap() {
+        let loss = format
+            .loss
+            .map_or((0.0, 0.0), |loss| (loss.rms, loss.largest));
+        // Half a step of 127, and half a unit of the scale's eleven bits.
+        let most = 0.5 / 127.0 + 1.0 / 2048.0;
+        assert!(loss.0 < 1e-2 && loss.1 < most, "{name}: {format:?}");
+    }
+}
+
 #[test]
 fn formats_without_kernels_run_as_int8_near_what_the_file_holds() {
     for (gpu, variant) in variants() {
         for name in REENCODED_DECODERS {
-            let checkpoint = golden_checkpoint(name);
-            for case in golden::decoder(name).unwrap() {
-                let options = DecoderOptions {
-                    context: case.context,
-                    ..options_on(gpu, variant)
-                };
-                let mut decoder = load(gpu, &checkpoint, &options);
-                let blocks = blocks(3, case.tokens.len());
-                let found = logits(&mut decoder, &[sequence(0, &case.tokens, &blocks)]);
-                // The same int8 in float64.
-                let mut reference =
-                    ReferenceDecoder::load(&checkpoint, case.context, 12, 64).unwrap();
-                let mut expected = Vec::new();
-                let step = [sequence(0, &case.tokens, &blocks)];
-                reference.wide_logits(&step, &mut expected).unwrap();
-                let what = format!("{name}, {variant:?}");
-                assert_close(&found, &expected, tolerance(variant), &what);
-                let vocabulary = found.len() / case.tokens.len();
-                for (&position, exact) in case.positions.iter().zip(&case.logits) {
-                    let found = &found[position * vocabulary..][..vocabulary];
-                    assert_close(found, exact, REENCODED, &what);
-                }
-            }
-            for format in checkpoint.reencoded().unwrap() {
-                let loss = format.loss.expect("rows were read");
-                // Half a step of 127, and half a unit of the scale's eleven bits.
-                let most = 0.5 / 127.0 + 1.0 / 2048.0;
-                let exact = ["q5_0", "iq4_nl"].contains(&format.stored.name());
-                assert_eq!(loss.largest == 0.0, exact, "{format:?}");
-                assert!(loss.largest < most && loss.rms < 1e-2, "{format:?}");
-            }
+            check_reencoded(name, gpu, variant, REENCODED);
+        }
+    }
+}
+
+#[test]
+fn packed_models_run_near_what_they_say_and_as_that_where_nothing_is_lost() {
+    for (gpu, variant) in variants() {
+        for name in PACKED_DECODERS {
+            let lossy = ["by-order", "awq", "fp8"];
+            let exact = match lossy.iter().any(|part| name.contains(part)) {
+                true => REENCODED,
+                false => TOLERANCE,
+            };
+            check_reencoded(name, gpu, variant, exact);
         }
     }
 }

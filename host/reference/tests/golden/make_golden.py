@@ -3,7 +3,7 @@
 Run once, with the versions below, from this folder; the results are committed:
 
     python -m venv .venv
-    .venv/bin/pip install torch==2.15.0 transformers==5.23.0 gguf==0.19.0
+    .venv/bin/pip install torch==2.15.0 transformers==5.23.0 gguf==0.19.0 compressed-tensors==0.20.0
     npm install --ignore-scripts --no-save @node-llama-cpp/linux-x64@3.22.1
     .venv/bin/python make_golden.py [NAME ...]
 
@@ -12,7 +12,8 @@ Each folder is a model as its maker would publish it: `config.json` and `model.s
 
 - `golden.json`: `{"features": [..], "cases": [{"context": C, "tokens": [..], "positions": [..]}]}` for decoders, where the
   rotary tables are those of a context of C positions; `{"cases": [{"tokens": [..]}]}` for encoders;
-- of a GGUF file also `"dequantized"`: the CRC-32 of every tensor as the gguf package dequantizes it;
+- of a GGUF file also `"dequantized"`: the CRC-32 of every tensor as the gguf package dequantizes it; of a packed model as
+  its definition does;
 - `expected.f64`, little-endian f64: for every case, the logits `[positions, vocabulary]`; or the vector `[width]`.
 
 What is expected is computed in float64 throughout: the stored weights (f32, f16, bf16) are widened without loss, and
@@ -37,6 +38,8 @@ from torch.overrides import TorchFunctionMode
 
 from families import DECODERS, ENCODERS, WIDE
 from gguf_files import FILES, write_gguf
+from packed_files import PACKED, pack_model
+from safetensors.torch import load_file, save_file
 
 HERE = pathlib.Path(__file__).parent
 # How far a feature that is left out must move some logit; the tests' tolerances are far below.
@@ -73,6 +76,10 @@ def main() -> None:
         if not wanted or file.name in wanted:
             golden_gguf(file)
             print(file.name, size(HERE / file.name))
+    for packed in PACKED:
+        if not wanted or packed.name in wanted:
+            golden_packed(packed)
+            print(packed.name, size(HERE / packed.name))
 
 
 def size(folder: pathlib.Path) -> str:
@@ -215,6 +222,27 @@ def golden_gguf(file) -> None:
     write(folder, {"cases": golden["cases"], "dequantized": sums}, expected)
     if file.passing:
         shutil.rmtree(source)
+
+
+def golden_packed(packed) -> None:
+    """A packed model has its source's tokens; what is expected is the source with what its packed tensors say."""
+    family = next(family for family in DECODERS if family.name == packed.source)
+    source, folder = HERE / packed.source, HERE / packed.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    stored = {name: tensor for file in source.glob("*.safetensors") for name, tensor in load_file(file).items()}
+    model = load(family, source)
+    config = json.loads((source / "config.json").read_text())
+    config, tensors, said = pack_model(packed, config, model.state_dict(), stored)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    model.load_state_dict(said)
+    golden = json.loads((source / "golden.json").read_text())
+    expected = []
+    for case in golden["cases"]:
+        expected.append(run(model, torch.tensor([case["tokens"]]))[case["positions"]])
+    sums = {name: zlib.crc32(said[name].to(torch.float32).numpy().tobytes()) for name in stored}
+    write(folder, {"cases": golden["cases"], "dequantized": sums}, expected)
 
 
 def write(folder: pathlib.Path, golden: dict, expected: list) -> None:

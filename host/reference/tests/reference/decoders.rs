@@ -1,6 +1,8 @@
 //! Decoders of every family against the transformers library in float64.
 
-use tidegate_reference::golden::{self, DECODERS, GGUF_DECODERS, REENCODED_DECODERS};
+use tidegate_reference::golden::{
+    self, DECODERS, GGUF_DECODERS, PACKED_DECODERS, REENCODED_DECODERS,
+};
 use tidegate_weights::Checkpoint;
 
 use crate::support::{assert_close, checkpoint, decoder_of, logits, sequence};
@@ -47,6 +49,19 @@ fn every_gguf_gives_the_logits_of_what_it_holds() {
 }
 
 #[test]
+fn every_packed_model_gives_the_logits_of_what_it_says() {
+    for name in PACKED_DECODERS {
+        // Products of an 8-bit float and its scale are rounded to f32.
+        let tolerance = if name.contains("fp8") {
+            1e-6
+        } else {
+            TOLERANCE
+        };
+        check(name, tolerance);
+    }
+}
+
+#[test]
 fn a_gguf_holds_the_tensors_of_its_safetensors() {
     let pairs = [
         ("gguf-llama-f32", "llama-tied-sharded-f32"),
@@ -68,17 +83,19 @@ fn a_gguf_holds_the_tensors_of_its_safetensors() {
     }
 }
 
-/// The CRC-32 of every tensor that has its own place in the file, against the gguf package's dequantization.
+/// The CRC-32 of every tensor that has its own place in the file, against the gguf package's dequantization and that of the
+/// packings' definitions.
 #[test]
-fn every_gguf_format_is_dequantized_bit_by_bit() {
-    for name in GGUF_DECODERS.into_iter().chain(REENCODED_DECODERS) {
+fn every_quantized_format_is_dequantized_bit_by_bit() {
+    let names = GGUF_DECODERS.into_iter().chain(REENCODED_DECODERS);
+    for name in names.chain(PACKED_DECODERS) {
         let sums = golden::dequantized(name).unwrap();
         let checkpoint = checkpoint(name).exact();
         let mut compared = 0;
         for tensor in checkpoint.decoder().unwrap().tensors() {
             let tensor = checkpoint.tensor(tensor).unwrap();
             // Of a fused tensor only a slice is read at a time.
-            if ["attn_qkv", "ffn_up"]
+            if ["attn_qkv", "ffn_up", "qkv_proj", "gate_up_proj"]
                 .iter()
                 .any(|fused| tensor.name().contains(fused))
                 && name.contains("phi3")

@@ -4,6 +4,10 @@
 #[allow(dead_code, reason = "each target and each test uses its part")]
 pub(crate) mod made;
 
+#[path = "../../tests/weights/made_packed.rs"]
+#[allow(dead_code, reason = "each target and each test uses its part")]
+pub(crate) mod made_packed;
+
 #[path = "../../tests/weights/probe.rs"]
 #[allow(dead_code, reason = "each target and each test uses its part")]
 pub(crate) mod probe;

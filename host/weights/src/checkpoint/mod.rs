@@ -12,9 +12,10 @@ use tidegate_contract::GgufVocabulary;
 
 use crate::config::{Architecture, EncoderConfig, ModelConfig};
 use crate::error::{CheckpointError, TensorError};
-use crate::format::{Format, StoredFormat};
+use crate::format::Format;
 use crate::gguf::Gguf;
 use crate::names::{DecoderTensor, EncoderTensor, LayerTensor};
+use crate::packed::Stored;
 use crate::random::RandomRows;
 use crate::reencoding::{Losses, Reencoded};
 use crate::safetensors::Weights;
@@ -112,20 +113,22 @@ impl Checkpoint {
     /// # Errors
     /// As [`Checkpoint::tensor`].
     pub fn reencoded(&self) -> Result<Vec<Reencoded>, TensorError> {
-        let mut all: BTreeMap<StoredFormat, Reencoded> = BTreeMap::new();
+        let mut all: BTreeMap<(Stored, Format), Reencoded> = BTreeMap::new();
         let tensors = self.decoder().into_iter().flat_map(ModelConfig::tensors);
         for tensor in tensors {
             let tensor = self.tensor(tensor)?;
             let stored = tensor.stored();
-            if matches!(stored, StoredFormat::Kept(_)) {
+            if stored.is_kept() {
                 continue;
             }
-            let of = all.entry(stored).or_insert_with(|| Reencoded {
+            let held = tensor.format();
+            let of = all.entry((stored, held)).or_insert_with(|| Reencoded {
                 stored,
+                held,
                 tensors: 0,
                 stored_bytes: 0,
                 handed_on_bytes: 0,
-                loss: self.losses.of(stored),
+                loss: self.losses.of((stored, held)),
             });
             of.tensors += 1;
             of.stored_bytes += tensor.stored_bytes();
@@ -175,7 +178,9 @@ impl Checkpoint {
         let config = self.decoder().ok_or_else(absent)?;
         let shape = config.shape(tensor).ok_or_else(absent)?;
         let stored = match &self.source {
-            Source::Safetensors { weights, .. } => weights.decoder_tensor(config, tensor, &shape),
+            Source::Safetensors { weights, .. } => {
+                weights.decoder_tensor(config, tensor, &shape, &self.losses)
+            }
             Source::Gguf(gguf) => gguf.tensor(config, tensor, &shape, &self.losses),
             Source::Random { format, seed } => Ok(random(config, tensor, &shape, *format, *seed)),
         }?;
@@ -208,7 +213,9 @@ impl Checkpoint {
         let config = self.encoder().ok_or_else(absent)?;
         let shape = config.shape(tensor).ok_or_else(absent)?;
         match &self.source {
-            Source::Safetensors { weights, .. } => weights.encoder_tensor(config, tensor, &shape),
+            Source::Safetensors { weights, .. } => {
+                weights.encoder_tensor(config, tensor, &shape, &self.losses)
+            }
             Source::Gguf(_) | Source::Random { .. } => Err(absent()),
         }
     }

@@ -5,8 +5,9 @@
 
 use super::family::{Biases, FAMILIES, Family, Gemma, Windows};
 use super::limits::{self, GivenSizes};
+use super::quantization_json::quantization;
 use super::raw::Raw;
-use super::values_json::{activation, gemma_embedding_scale, precision, quantization, token_ids};
+use super::values_json::{activation, gemma_embedding_scale, precision, token_ids};
 use super::{Activation, ConfigError, ModelConfig};
 
 /// The decoders that are implemented.

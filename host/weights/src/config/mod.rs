@@ -8,6 +8,7 @@ mod lacking;
 mod layers_json;
 pub(crate) mod limits;
 mod preset;
+mod quantization_json;
 mod raw;
 mod rope;
 mod rope_json;
@@ -16,6 +17,8 @@ mod values_json;
 use serde_json::{Map, Value};
 
 use raw::Raw;
+
+use crate::packed::Scheme;
 
 pub use error::ConfigError;
 pub use rope::{Rope, RopeScaling};
@@ -52,6 +55,8 @@ pub enum Quantization {
     Int8,
     /// Four bits, a scale for every 32 elements of a row.
     Int4,
+    /// As another tool made it.
+    Packed(Scheme),
 }
 
 /// What differs from layer to layer.

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use serde_json::Value;
 
 use super::raw::Raw;
-use super::{Activation, ConfigError, Quantization};
+use super::{Activation, ConfigError};
 
 /// The activation of that name.
 pub(super) fn activation(key: &str, name: &str) -> Result<Activation, ConfigError> {
@@ -56,37 +56,6 @@ pub(crate) fn gemma_embedding_scale(hidden: usize, precision: Precision) -> f64 
         Precision::F32 => f64::from(root),
         Precision::F16 => f16::from_f32(root).to_f64(),
         Precision::Bf16 => bf16::from_f32(root).to_f64(),
-    }
-}
-
-pub(super) fn quantization(config: Raw<'_>) -> Result<Option<Quantization>, ConfigError> {
-    let key = "quantization_config";
-    let Some(quantization) = config.object(key)? else {
-        return Ok(None);
-    };
-    let unsupported = |value: String| {
-        let supported =
-            "none (f32, f16 or bf16 weights), or tidegate with 8 or 4 bits in groups of 32";
-        Err(ConfigError::unsupported(key, value, supported))
-    };
-    match quantization.text("quant_method")? {
-        Some("tidegate") => {}
-        other => return unsupported(other.unwrap_or("of no quant_method").to_owned()),
-    }
-    match (
-        quantization.count("bits")?,
-        quantization.count("group_size")?,
-    ) {
-        (Some(8), Some(32)) => Ok(Some(Quantization::Int8)),
-        (Some(4), Some(32)) => Ok(Some(Quantization::Int4)),
-        (bits, group) => {
-            let number = |n: Option<u64>| n.map_or_else(|| "no".to_owned(), |n| n.to_string());
-            unsupported(format!(
-                "tidegate with {} bits in groups of {}",
-                number(bits),
-                number(group)
-            ))
-        }
     }
 }
 

@@ -5,19 +5,15 @@ use serde_json::{Map, Value, json};
 use crate::config::{Architecture, Beside, ModelConfig, Quantization, RopeScaling};
 
 /// The `config.json` of a model whose own is `original`, or that has none; nothing where no family of the transformers
-/// library has these properties together.
+/// library has these properties together. `bits` are those of a number.
 pub(super) fn describe(
     config: &ModelConfig,
     original: Option<Map<String, Value>>,
-    quantization: Quantization,
+    (quantization, bits): (Quantization, u32),
 ) -> Option<Map<String, Value>> {
     let mut object = match original {
         Some(original) => original,
         None => invent(config)?,
-    };
-    let bits = match quantization {
-        Quantization::Int8 => 8,
-        Quantization::Int4 => 4,
     };
     object.insert(
         "quantization_config".to_owned(),

@@ -125,8 +125,8 @@ pub(crate) fn convert_in_shards(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ConvertReport, ConvertError> {
     let quantization = match format {
-        Format::Int8 => Quantization::Int8,
-        Format::Int4 => Quantization::Int4,
+        Format::Int8 => (Quantization::Int8, 8),
+        Format::Int4 => (Quantization::Int4, 4),
         format => return Err(ConvertError::Format { format }),
     };
     let path = checkpoint.path().to_owned();

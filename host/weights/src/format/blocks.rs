@@ -47,15 +47,25 @@ pub(crate) fn reencode(
     let blocks = bytes.chunks_exact(format.block_bytes());
     for (block, floats) in blocks.zip(floats.chunks_exact(format.block())) {
         for (index, group) in floats.as_chunks::<GROUP>().0.iter().enumerate() {
-            let multiples = multiples(format, block, index);
-            match multiples.and_then(|multiples| better(group, multiples)) {
-                Some((scale, numbers)) => {
-                    scales.extend(scale.to_le_bytes());
-                    values.extend(numbers.map(|q| q as u8));
-                }
-                None => encode_int8(group, values, scales),
-            }
+            encode_multiples(group, multiples(format, block, index), values, scales);
         }
+    }
+}
+
+/// Appends one group of int8. `multiples` is a number and the whole multiples of it that the elements are, where they are
+/// that: those are kept, unless int8 cannot say them or another scale is nearer.
+pub(crate) fn encode_multiples(
+    group: &[f32; GROUP],
+    multiples: Option<(f32, [i16; GROUP])>,
+    values: &mut Vec<u8>,
+    scales: &mut Vec<u8>,
+) {
+    match multiples.and_then(|multiples| better(group, multiples)) {
+        Some((scale, numbers)) => {
+            scales.extend(scale.to_le_bytes());
+            values.extend(numbers.map(|q| q as u8));
+        }
+        None => encode_int8(group, values, scales),
     }
 }
 

@@ -18,7 +18,7 @@ mod tests;
 
 pub use stored::StoredFormat;
 
-pub(crate) use blocks::{decode_stored, reencode};
+pub(crate) use blocks::{decode_stored, encode_multiples, reencode};
 pub(crate) use decode::{decode, decode_apart};
 pub(crate) use encode::{encode_floats, encode_groups};
 

@@ -10,10 +10,10 @@ use crate::names::{
     DecoderTensor, EncoderTensor, LayerTensor, decoder_layer_of, decoder_name, encoder_layer_of,
     encoder_name, old_norm_name,
 };
-use crate::tensor::{Layout, Order, Tensor};
+use crate::reencoding::Losses;
+use crate::tensor::{Layout, Slice, Tensor};
 
-const SUPPORTED: &str =
-    "F32, F16, BF16, and where config.json says so this project's int8 and int4";
+const SUPPORTED: &str = "F32, F16, BF16, and what quantization_config in config.json says";
 
 /// What is appended to the name of a quantized tensor to name its scales.
 pub(crate) const SCALE_SUFFIX: &str = "_scale";
@@ -49,19 +49,20 @@ impl Weights {
         Weights { prefix, store }
     }
 
-    /// A decoder's tensor.
-    pub(crate) fn decoder_tensor(
-        &self,
+    /// A decoder's tensor. What rows lose that are encoded anew is counted in `losses`.
+    pub(crate) fn decoder_tensor<'a>(
+        &'a self,
         config: &ModelConfig,
         tensor: DecoderTensor,
         shape: &[usize],
-    ) -> Result<Tensor<'_>, TensorError> {
+        losses: &'a Losses,
+    ) -> Result<Tensor<'a>, TensorError> {
         let name = decoder_name(config, self.prefix, tensor);
         if let DecoderTensor::Layer(layer, part) = tensor
             && let Some((fused, rows, first)) = fused(config, part)
         {
             let fused = format!("{}layers.{layer}.{fused}", self.prefix);
-            if self.store.get(&name).is_none() && self.store.get(&fused).is_some() {
+            if !self.has(&name) && self.has(&fused) {
                 let slice = Slice {
                     rows: shape[0],
                     first,
@@ -71,25 +72,27 @@ impl Weights {
                     &[rows, config.hidden],
                     Some(slice),
                     config.quantization,
+                    losses,
                 );
             }
         }
-        self.tensor(name, shape, None, config.quantization)
+        self.tensor(name, shape, None, config.quantization, losses)
     }
 
     /// An encoder's tensor.
-    pub(crate) fn encoder_tensor(
-        &self,
+    pub(crate) fn encoder_tensor<'a>(
+        &'a self,
         config: &EncoderConfig,
         tensor: EncoderTensor,
         shape: &[usize],
-    ) -> Result<Tensor<'_>, TensorError> {
+        losses: &'a Losses,
+    ) -> Result<Tensor<'a>, TensorError> {
         let name = encoder_name(is_roberta(&config.architecture), self.prefix, tensor);
         let name = match old_norm_name(&name) {
             Some(old) if self.store.get(&name).is_none() && self.store.get(&old).is_some() => old,
             _ => name,
         };
-        self.tensor(name, shape, None, None)
+        self.tensor(name, shape, None, None, losses)
     }
 
     /// The first tensor of a layer past the last, with its layer.
@@ -109,13 +112,19 @@ impl Weights {
             .min()
     }
 
-    fn tensor(
-        &self,
+    fn tensor<'a>(
+        &'a self,
         name: String,
         shape: &[usize],
         slice: Option<Slice>,
         quantization: Option<Quantization>,
-    ) -> Result<Tensor<'_>, TensorError> {
+        losses: &'a Losses,
+    ) -> Result<Tensor<'a>, TensorError> {
+        if let (Some(Quantization::Packed(scheme)), [rows, width]) = (quantization, shape)
+            && let Some(packed) = self.packed(&name, [*rows, *width], scheme)?
+        {
+            return Ok(Tensor::packed(name, packed, slice, losses));
+        }
         let Some(stored) = self.store.get(&name) else {
             return Err(TensorError::Missing {
                 name,
@@ -131,7 +140,10 @@ impl Weights {
             Dtype::F32 => (Format::F32, whole(&name, &stored, shape)?),
             Dtype::F16 => (Format::F16, whole(&name, &stored, shape)?),
             Dtype::BF16 => (Format::Bf16, whole(&name, &stored, shape)?),
-            Dtype::I8 if quantization.is_some() && shape.len() == 2 => {
+            Dtype::I8
+                if matches!(quantization, Some(Quantization::Int8 | Quantization::Int4))
+                    && shape.len() == 2 =>
+            {
                 (Format::Int8, self.apart(&name, &stored, shape, width)?)
             }
             Dtype::U8 if quantization == Some(Quantization::Int4) && shape.len() == 2 => {
@@ -155,10 +167,7 @@ impl Weights {
             width,
             format,
             layout,
-            order: Order {
-                first: slice.first,
-                interleaved_head: None,
-            },
+            order: slice.order(),
         })
     }
 
@@ -213,12 +222,6 @@ impl Weights {
             scales: scales.bytes,
         })
     }
-}
-
-/// Rows of a fused tensor.
-struct Slice {
-    rows: usize,
-    first: usize,
 }
 
 fn whole<'a>(

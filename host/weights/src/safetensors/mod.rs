@@ -5,6 +5,7 @@
 
 mod damage;
 mod lookup;
+mod packed;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidegate_weights::StoredFormat;
+use tidegate_weights::{PackedFormat, StoredFormat};
 
 #[test]
 fn the_guide_lists_every_format_with_its_size_and_what_becomes_of_it() {
@@ -24,4 +24,14 @@ fn the_guide_lists_every_format_with_its_size_and_what_becomes_of_it() {
         guide.contains(&table),
         "docs/src/models.md must have:\n{table}"
     );
+}
+
+#[test]
+fn the_guide_names_every_packing_of_other_tools() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/models.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    for format in PackedFormat::ALL {
+        let row = format!("| `{}` | ", format.name());
+        assert!(guide.contains(&row), "docs/src/models.md must have: {row}");
+    }
 }

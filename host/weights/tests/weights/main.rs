@@ -10,6 +10,8 @@ mod goldens;
 mod hostile_gguf;
 mod hostile_safetensors;
 mod made;
+mod made_packed;
+mod packed;
 mod parts;
 mod probe;
 mod random;

@@ -16,6 +16,99 @@ fn assert_refused(architecture: &str, changes: Value, words: &str) {
 }
 
 #[test]
+fn packings_of_other_tools_that_are_not_read_are_refused_with_what_is() {
+    let weights = |changes: Value| {
+        let mut weights =
+            json!({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32});
+        for (key, value) in changes.as_object().unwrap() {
+            weights[key] = value.clone();
+        }
+        json!({"quant_method": "compressed-tensors", "format": "pack-quantized",
+            "config_groups": {"group_0": {"weights": weights}}})
+    };
+    let mut unlike = weights(json!({}));
+    unlike["config_groups"]["group_1"] = json!({"weights": {"num_bits": 8, "type": "int"}});
+    let mut sparse = weights(json!({}));
+    sparse["sparsity_config"] = json!({"format": "sparse-24-bitmask"});
+    let mut nothing = weights(json!({}));
+    nothing["config_groups"] = json!({"group_0": {"weights": null}});
+    let mut empty = weights(json!({}));
+    empty["config_groups"] = json!({});
+    for (quantization, words) in [
+        (
+            json!({"bits": 4}),
+            "`quantization_config` is of no quant_method, supported: none",
+        ),
+        (json!({"quant_method": "gptq"}), "key `bits` is missing"),
+        (
+            json!({"quant_method": "gptq", "bits": 3}),
+            "`quantization_config` is gptq with 3 bits, supported: gptq with 4 or 8 bits",
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "group_size": 0}),
+            "`group_size` is 0, must be a whole number from 1 to 1048576",
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "group_size": -2}),
+            "`group_size` is -2, must be",
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"}),
+            "is gptq with checkpoint_format marlin, supported: gptq with checkpoint_format gptq or gptq_v2",
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "is_marlin_format": true}),
+            "is gptq with is_marlin_format true, supported",
+        ),
+        (
+            json!({"quant_method": "awq", "bits": 8}),
+            "is awq with 8 bits, supported: awq with 4 bits",
+        ),
+        (
+            json!({"quant_method": "awq", "bits": 4, "version": "gemv"}),
+            "is awq with version gemv, supported: awq with version gemm",
+        ),
+        (
+            json!({"quant_method": "fp8", "weight_block_size": [128]}),
+            "`weight_block_size` is a list of 1, must be a list of two",
+        ),
+        (
+            json!({"quant_method": "fp8", "weight_block_size": [128, 0]}),
+            "`weight_block_size` is 0, must be a whole number from 1",
+        ),
+        (weights(json!({"num_bits": 3})), "with 3 bits, supported"),
+        (
+            weights(json!({"strategy": "tensor_group"})),
+            "compressed-tensors in pack-quantized of int with strategy tensor_group, supported",
+        ),
+        (
+            weights(json!({"type": "float"})),
+            "is compressed-tensors in pack-quantized of float, supported",
+        ),
+        (
+            unlike,
+            "with config_groups of unlike weights, supported: one way",
+        ),
+        (sparse, "with sparsity_config sparse-24-bitmask, supported"),
+        (
+            nothing,
+            "without quantized weights, supported: config_groups",
+        ),
+        (
+            empty,
+            "`config_groups` is an object of 0, must be between 1 and 4096",
+        ),
+        (
+            json!({"quant_method": "compressed-tensors"}),
+            "key `config_groups` is missing",
+        ),
+    ] {
+        let changes = json!({"quantization_config": quantization});
+        assert_refused("LlamaForCausalLM", changes, words);
+    }
+}
+
+#[test]
 fn an_unknown_architecture_is_named_with_what_it_needs_and_all_that_are_known() {
     assert_refused(
         "NewForCausalLM",
@@ -148,8 +241,8 @@ fn absurd_values_are_refused_with_key_value_and_limit() {
             "`tie_word_embeddings` is 1, must be true or false",
         ),
         (
-            json!({"quantization_config": {"quant_method": "gptq", "bits": 4}}),
-            "`quantization_config` is gptq, supported: none",
+            json!({"quantization_config": {"quant_method": "hqq", "bits": 4}}),
+            "`quantization_config` is hqq, supported: none (f32, f16 or bf16 weights), tidegate, gptq, awq, fp8",
         ),
         (
             json!({"quantization_config": {"quant_method": "tidegate", "bits": 4, "group_size": 64}}),

@@ -13,7 +13,8 @@ use tidegate_infer::{
 };
 use tidegate_text::{ChatMessage, Tokenizer};
 use tidegate_weights::{
-    Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, StoredFormat, TensorError,
+    Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, Reencoded, Stored,
+    TensorError,
 };
 
 use super::gguf::{GgufFile, in_lines};
@@ -425,7 +426,7 @@ impl Formats {
 
 fn formats(checkpoint: &Checkpoint) -> Result<Formats, TensorError> {
     let mut formats = BTreeMap::new();
-    let mut add = |format: StoredFormat, bytes: u64| {
+    let mut add = |format: Stored, bytes: u64| {
         *formats.entry(format.name()).or_insert(0) += bytes;
     };
     match checkpoint.architecture() {
@@ -452,17 +453,23 @@ fn held(checkpoint: &Checkpoint, json: &mut Value) -> Result<Option<Line>, Tenso
         (stored + of.stored_bytes, held + of.handed_on_bytes)
     });
     let list = all.iter().map(|of| {
-        json!({"stored": of.stored.gguf_name(), "tensors": of.tensors, "stored_bytes": of.stored_bytes,
+        json!({"stored": of.stored.makers_name(), "held": of.held.name(), "tensors": of.tensors, "stored_bytes": of.stored_bytes,
             "held_bytes": of.handed_on_bytes})
     });
     json["reencoded"] = list.collect();
     Ok((!all.is_empty()).then(|| {
-        let names: Vec<&str> = all.iter().map(|of| of.stored.gguf_name()).collect();
-        let text = format!(
-            "{} in int8, {} more than in the file: no kernel reads {}; what that loses is logged when it is loaded",
-            size(held),
-            size(held.saturating_sub(stored)),
+        let each = |name: fn(&Reencoded) -> &'static str| {
+            let mut names: Vec<&str> = all.iter().map(name).collect();
+            names.sort_unstable();
+            names.dedup();
             names.join(", ")
+        };
+        let text = format!(
+            "{} in {}, {} more than in the file: no kernel reads {}; what that loses is logged when it is loaded",
+            size(held),
+            each(|of| of.held.name()),
+            size(held.saturating_sub(stored)),
+            each(|of| of.stored.makers_name())
         );
         ("held as", text)
     }))

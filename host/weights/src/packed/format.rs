@@ -1,0 +1,89 @@
+//! The ways in which other tools publish quantized matrices in safetensors.
+
+use std::fmt;
+
+use crate::format::StoredFormat;
+
+/// How the numbers of a matrix lie that other tools quantized; its scales and zero points are tensors beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PackedFormat {
+    /// GPTQ: `s·(q - z)`, q and z in 0..=15, s and z for each group of a row's elements.
+    GptqInt4,
+    /// GPTQ: the same with q and z in 0..=255.
+    GptqInt8,
+    /// AWQ, its `gemm` layout: `s·(q - z)`, q and z in 0..=15, s and z for each group of a row's elements.
+    AwqInt4,
+    /// compressed-tensors: `s·(q - z)`, q and z in 0..=15, z 8 unless it is stored.
+    CompressedInt4,
+    /// compressed-tensors: the same with q and z in 0..=255, z 128 unless it is stored, or `s·q` with q in -128..=127.
+    CompressedInt8,
+    /// `s·x` with x an 8-bit float of four bits of exponent and three of fraction (OCP's E4M3, without infinities), s for
+    /// blocks, rows or the whole.
+    Fp8,
+}
+
+impl PackedFormat {
+    /// All that can be read.
+    pub const ALL: [PackedFormat; 6] = [
+        PackedFormat::GptqInt4,
+        PackedFormat::GptqInt8,
+        PackedFormat::AwqInt4,
+        PackedFormat::CompressedInt4,
+        PackedFormat::CompressedInt8,
+        PackedFormat::Fp8,
+    ];
+
+    /// The name used in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PackedFormat::GptqInt4 => "gptq int4",
+            PackedFormat::GptqInt8 => "gptq int8",
+            PackedFormat::AwqInt4 => "awq int4",
+            PackedFormat::CompressedInt4 => "compressed int4",
+            PackedFormat::CompressedInt8 => "compressed int8",
+            PackedFormat::Fp8 => "fp8",
+        }
+    }
+}
+
+/// What the elements of a tensor lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stored {
+    /// One of the formats of GGUF files, or this project's own.
+    Blocks(StoredFormat),
+    /// What another tool made of a matrix.
+    Packed(PackedFormat),
+}
+
+impl Stored {
+    /// The name used in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Stored::Blocks(format) => format.name(),
+            Stored::Packed(format) => format.name(),
+        }
+    }
+
+    /// The name that the makers of such files use.
+    #[must_use]
+    pub fn makers_name(self) -> &'static str {
+        match self {
+            Stored::Blocks(format) => format.gguf_name(),
+            Stored::Packed(format) => format.name(),
+        }
+    }
+
+    /// Whether rows are handed on as they are stored.
+    #[must_use]
+    pub fn is_kept(self) -> bool {
+        matches!(self, Stored::Blocks(StoredFormat::Kept(_)))
+    }
+}
+
+impl fmt::Display for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

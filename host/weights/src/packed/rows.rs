@@ -1,0 +1,274 @@
+//! The rows of a matrix whose numbers, scales and zero points lie in tensors of their own.
+
+use half::{bf16, f16};
+
+use super::PackedFormat;
+use crate::format::{Format, GROUP, encode_multiples};
+
+/// A quantized matrix, its tensors checked against each other.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedRows<'a> {
+    pub(crate) format: PackedFormat,
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+    pub(crate) numbers: Numbers<'a>,
+    pub(crate) zeros: Zeros<'a>,
+    pub(crate) scales: Scales<'a>,
+    pub(crate) groups: Groups,
+}
+
+/// The number of each element.
+#[derive(Clone, Debug)]
+pub(crate) enum Numbers<'a> {
+    /// Several to a word.
+    Words(Words<'a>),
+    /// `[rows, width]` i8.
+    Bytes(&'a [u8]),
+    /// `[rows, width]` E4M3.
+    Floats(&'a [u8]),
+}
+
+/// What is taken from each number.
+#[derive(Clone, Debug)]
+pub(crate) enum Zeros<'a> {
+    /// The same everywhere.
+    All(i16),
+    /// For each group of a row, less `offset`.
+    Words { words: Words<'a>, offset: i16 },
+}
+
+/// Whole numbers of `bits` bits, little-endian words of 32 bits of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Words<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) bits: u32,
+    /// What a word holds several of: elements of a row (or its groups), else rows.
+    pub(crate) along_width: bool,
+    /// Words from one element (or word of elements) to the next.
+    pub(crate) width_step: usize,
+    /// Words from one row (or word of rows) to the next.
+    pub(crate) row_step: usize,
+    /// Place in a word of the first, second ... that it holds; [`STRAIGHT`] but for AWQ.
+    pub(crate) places: &'static [u8; 8],
+}
+
+/// The first in the lowest bits.
+pub(crate) const STRAIGHT: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/// Where AWQ puts eight columns in a word (`AWQ_REVERSE_ORDER` in autoawq's `packing_utils.py`).
+pub(crate) const AWQ_PLACES: [u8; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
+
+impl Words<'_> {
+    fn per_word(&self) -> usize {
+        32 / self.bits as usize
+    }
+
+    /// The number of an element (or group) of a row; 0 beyond the last, which the shapes rule out.
+    fn at(&self, row: usize, element: usize) -> i16 {
+        let per = self.per_word();
+        let (element, row, place) = if self.along_width {
+            (element / per, row, element % per)
+        } else {
+            (element, row / per, row % per)
+        };
+        let index = (element * self.width_step + row * self.row_step) * 4;
+        let word = match self.bytes.get(index..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => u32::from_le_bytes(*bytes),
+            None => 0,
+        };
+        let place = u32::from(self.places[place]);
+        ((word >> (self.bits * place)) & ((1 << self.bits) - 1)) as i16
+    }
+}
+
+/// What a number is multiplied by.
+#[derive(Clone, Debug)]
+pub(crate) struct Scales<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) float: Float,
+    /// Rows that share their scales.
+    pub(crate) rows_of_block: usize,
+    /// Scales from one such block of rows to the next.
+    pub(crate) row_step: usize,
+    /// Scales from one group to the next.
+    pub(crate) group_step: usize,
+}
+
+/// A float format of scales.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Float {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl Float {
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Float::F32 => 4,
+            Float::F16 | Float::Bf16 => 2,
+        }
+    }
+}
+
+impl Scales<'_> {
+    fn at(&self, row: usize, group: usize) -> f32 {
+        let index = row / self.rows_of_block * self.row_step + group * self.group_step;
+        let bytes = self.bytes.get(index * self.float.bytes()..);
+        let scale = bytes.and_then(|bytes| match self.float {
+            Float::F32 => bytes.first_chunk().map(|b| f32::from_le_bytes(*b)),
+            Float::F16 => bytes.first_chunk().map(|b| f16::from_le_bytes(*b).to_f32()),
+            Float::Bf16 => bytes
+                .first_chunk()
+                .map(|b| bf16::from_le_bytes(*b).to_f32()),
+        });
+        // Shapes rule it out.
+        scale.unwrap_or(f32::NAN)
+    }
+}
+
+/// Which group each element of a row is of.
+#[derive(Clone, Debug)]
+pub(crate) enum Groups {
+    /// So many neighbours each.
+    Even(usize),
+    /// As it is listed, `[width]`: GPTQ that took columns in the order of their weight.
+    Listed(Vec<u32>),
+}
+
+impl Groups {
+    fn of(&self, element: usize) -> usize {
+        match self {
+            Groups::Even(size) => element / size,
+            Groups::Listed(groups) => groups.get(element).map_or(0, |group| *group as usize),
+        }
+    }
+
+    /// Whether 32 neighbours, from a multiple of 32 on, are always of one group.
+    fn hold_whole_groups(&self) -> bool {
+        matches!(self, Groups::Even(size) if size.is_multiple_of(GROUP))
+    }
+}
+
+impl PackedRows<'_> {
+    /// What rows are handed on in: int4 where that says the same, or else int8; f32 where rows are not whole groups of 32.
+    pub(crate) fn handed_on(&self) -> Format {
+        if !self.width.is_multiple_of(GROUP) {
+            return Format::F32;
+        }
+        let four_bits = matches!(&self.numbers, Numbers::Words(words) if words.bits == 4);
+        match self.groups {
+            Groups::Even(size) if four_bits && size.is_multiple_of(GROUP) => {
+                let groups = self.width.div_ceil(size);
+                let is_middle = |row| (0..groups).all(|group| self.zero(row, group) == 8);
+                match (0..self.rows).all(is_middle) {
+                    true => Format::Int4,
+                    false => Format::Int8,
+                }
+            }
+            _ => Format::Int8,
+        }
+    }
+
+    fn zero(&self, row: usize, group: usize) -> i16 {
+        match &self.zeros {
+            Zeros::All(zero) => *zero,
+            // AutoGPTQ stores one less and takes the sum for a number of as many bits.
+            Zeros::Words { words, offset } => {
+                (words.at(row, group) + offset) & ((1 << words.bits) - 1)
+            }
+        }
+    }
+
+    /// Bytes of all tensors of it.
+    pub(crate) fn bytes(&self) -> u64 {
+        let numbers = match &self.numbers {
+            Numbers::Words(words) => words.bytes.len(),
+            Numbers::Bytes(bytes) | Numbers::Floats(bytes) => bytes.len(),
+        };
+        let zeros = match &self.zeros {
+            Zeros::All(_) => 0,
+            Zeros::Words { words, .. } => words.bytes.len(),
+        };
+        (numbers + zeros + self.scales.bytes.len()) as u64
+    }
+
+    /// Row `row` in f32, into `floats`, which is cleared; and where its numbers are whole, these less their zeros, into
+    /// `numbers`.
+    pub(crate) fn decode(&self, row: usize, floats: &mut Vec<f32>, numbers: &mut Vec<i16>) {
+        floats.clear();
+        numbers.clear();
+        let (mut scale, mut zero, mut group) = (0.0, 0, usize::MAX);
+        for element in 0..self.width {
+            let of = self.groups.of(element);
+            if of != group {
+                group = of;
+                (scale, zero) = (self.scales.at(row, group), self.zero(row, group));
+            }
+            let index = row * self.width + element;
+            let whole = match &self.numbers {
+                Numbers::Words(words) => words.at(row, element),
+                Numbers::Bytes(bytes) => bytes.get(index).map_or(0, |q| i16::from(*q as i8)),
+                Numbers::Floats(bytes) => {
+                    let float = bytes.get(index).map_or(f32::NAN, |x| e4m3(*x));
+                    floats.push(float * scale);
+                    continue;
+                }
+            };
+            numbers.push(whole - zero);
+            floats.push(f32::from(whole - zero) * scale);
+        }
+    }
+
+    /// Appends a row in int4, if that is what [`PackedRows::handed_on`] says, or else int8. `floats` and `numbers` are what
+    /// [`PackedRows::decode`] makes of it.
+    ///
+    /// What is whole multiples of one scale stays that, and loses nothing where the scale is an f16 and the multiples are
+    /// within 127.
+    pub(crate) fn encode(
+        &self,
+        format: Format,
+        row: usize,
+        (floats, numbers): (&[f32], &[i16]),
+        values: &mut Vec<u8>,
+        scales: &mut Vec<u8>,
+    ) {
+        let multiples = numbers.len() == floats.len() && self.groups.hold_whole_groups();
+        let groups = floats.as_chunks::<GROUP>().0.iter().enumerate();
+        if format == Format::Int4 {
+            for (group, numbers) in numbers.as_chunks::<GROUP>().0.iter().enumerate() {
+                let scale = self.scales.at(row, self.groups.of(group * GROUP));
+                scales.extend(f16::from_f32(scale).to_le_bytes());
+                let pairs = numbers.as_chunks::<2>().0.iter();
+                values.extend(pairs.map(|[low, high]| (low + 8) as u8 | ((high + 8) as u8) << 4));
+            }
+            return;
+        }
+        for (group, floats) in groups {
+            let multiples = match numbers.get(group * GROUP..).and_then(<[i16]>::first_chunk) {
+                Some(numbers) if multiples => {
+                    let scale = self.scales.at(row, self.groups.of(group * GROUP));
+                    Some((scale, *numbers))
+                }
+                _ => None,
+            };
+            encode_multiples(floats, multiples, values, scales);
+        }
+    }
+}
+
+/// An 8-bit float: a sign, four bits of exponent (bias 7), three of fraction; all ones is no number (OCP 8-bit Floating
+/// Point Specification, E4M3).
+fn e4m3(bits: u8) -> f32 {
+    let (exponent, fraction) = ((bits >> 3) & 15, f32::from(bits & 7));
+    let magnitude = match (exponent, bits & 7) {
+        (15, 7) => f32::NAN,
+        (0, _) => fraction / 512.0,
+        (exponent, _) => (1.0 + fraction / 8.0) * f32::powi(2.0, i32::from(exponent) - 7),
+    };
+    if bits & 0x80 == 0 {
+        magnitude
+    } else {
+        -magnitude
+    }
+}

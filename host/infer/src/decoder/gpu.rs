@@ -701,11 +701,12 @@ fn tell_reencoded(checkpoint: &Checkpoint) -> Result<(), LoadError> {
             format!("{:.3} %", 100.0 * loss.rms),
             format!("{:.3} %", 100.0 * loss.largest),
         );
-        if loss.rms > USUAL_LOSS {
+        let (tensor, worst) = &loss.worst;
+        if *worst > USUAL_LOSS {
             warn!(
                 stored,
-                tensors = of.tensors,
-                rms_loss = rms,
+                tensor,
+                rms_loss = format!("{:.3} %", 100.0 * worst),
                 "weights are too small or too large for {held}, which no longer says what they were"
             );
         }

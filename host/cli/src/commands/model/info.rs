@@ -105,14 +105,26 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
     report.json["stored_bytes"] = json!(formats.0);
     report.lines.extend(held(&checkpoint, &mut report.json)?);
     let nearest = match (&tokenizer, &file) {
-        (Err(_), Some(file)) => file.nearest_tokenizer(&checkpoint),
+        (Err(error), Some(file)) => file.nearest_tokenizer(&checkpoint, Some(error)),
+        // It may say `default` because its converter did not know better.
+        (Ok(_), Some(file)) if arguments.pre_tokenizer.is_none() => {
+            file.nearest_tokenizer(&checkpoint, None)
+        }
         _ => None,
     };
+    report.json["nearest"] = json!(nearest);
+    let nearest = nearest.map(|nearest| match &tokenizer {
+        Ok(_) => (
+            "splits texts",
+            format!(
+                "as `default`, which converters also write for what they do not know: {nearest}"
+            ),
+        ),
+        Err(_) => ("what would work", nearest),
+    });
     let (text, tokenizer) = described(&tokenizer, report.makes_text);
     report.lines.push(("tokenizer", text));
     report.json["tokenizer"] = tokenizer;
-    report.json["nearest"] = json!(nearest);
-    let nearest = nearest.map(|nearest| ("what would work", nearest));
     report.lines.extend(nearest);
     report.lines.push(("adapter", budget.text()));
     report.json["adapter"] = json!(budget.adapter);

@@ -7,7 +7,10 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{AskingRecord, Message, ModelError, ModelTask, Parameters, Prompt, Role};
+use tidegate_contract::{
+    AskingRecord, Conversation, Message, ModelError, ModelTask, Parameters, Prompt, Role,
+    TemplateArguments,
+};
 use tidegate_record::{RecordId, RecordView};
 use tidegate_telemetry::plain;
 
@@ -66,6 +69,8 @@ pub(crate) struct Wants {
     pub which: Which,
     /// The record's own over the stage's.
     pub parameters: Parameters,
+    /// Whether reasoning and calls are to be found in the record that is answered.
+    pub lanes: bool,
     seed: Option<u64>,
 }
 
@@ -76,6 +81,7 @@ impl Wants {
         Wants {
             which,
             parameters: own.parameters.over(parameters),
+            lanes: own.lanes,
             seed: own.parameters.seed,
         }
     }
@@ -109,9 +115,9 @@ pub(crate) fn asked(
     record: &RecordView<'_>,
 ) -> Result<Asked, Refusal> {
     if !says_itself(stage) {
-        let text = match entry.prompt.is_empty() {
-            true => prompt::render(stage, record)?,
-            false => entry.prompt.clone(),
+        let text = match prompt::kept(stage, &entry.prompt) {
+            None => prompt::render(stage, record)?,
+            Some(kept) => kept.to_owned(),
         };
         return Ok(Asked {
             task: task(stage, text.clone()),
@@ -153,10 +159,17 @@ pub(crate) fn asked(
             }
         }
     }
-    let system = match &stage.ask {
-        Ask::Generate { system, .. } => system.as_deref(),
-        Ask::Embed | Ask::Classify { .. } => None,
+    let (system, usual) = match &stage.ask {
+        Ask::Generate {
+            system,
+            template_arguments,
+            ..
+        } => (system.as_deref(), template_arguments.clone()),
+        Ask::Embed | Ask::Classify { .. } => (None, TemplateArguments::default()),
     };
+    let mut own = own;
+    own.template_arguments = (own.template_arguments.over(&usual))
+        .map_err(|error| format!("template_arguments: {error}"))?;
     Ok(Asked {
         text: String::new(),
         task: ModelTask::Generate {
@@ -173,6 +186,7 @@ fn task(stage: &ModelStage, text: String) -> ModelTask {
     let Ask::Generate {
         raw,
         system,
+        template_arguments,
         parameters,
         ..
     } = &stage.ask
@@ -183,8 +197,18 @@ fn task(stage: &ModelStage, text: String) -> ModelTask {
         true => Prompt::Raw(text),
         false => {
             let system = system.iter().map(|text| Message::new(Role::System, text));
-            let messages = system.chain([Message::new(Role::User, text)]);
-            Prompt::Chat(messages.collect::<Vec<_>>().into())
+            let messages = match prompt::messages(&text) {
+                Some(messages) => messages,
+                None => system.chain([Message::new(Role::User, text)]).collect(),
+            };
+            let last = messages.last().map(|message| message.role);
+            Prompt::Chat(Conversation {
+                messages,
+                continues: last == Some(Role::Assistant),
+                reasoning_apart: true,
+                template_arguments: template_arguments.clone(),
+                ..Conversation::default()
+            })
         }
     };
     ModelTask::Generate {

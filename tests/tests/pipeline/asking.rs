@@ -16,6 +16,9 @@ fn generating(model: Arc<Scripted>, parameters: Parameters) -> ModelStage {
     ModelStage {
         ask: Ask::Generate {
             from_record: false,
+            turns: Vec::new(),
+            template_arguments: Default::default(),
+            reasoning: None,
             raw: false,
             system: None,
             parameters: Box::new(parameters),
@@ -31,6 +34,7 @@ fn choice(text: &str, finish: Finish) -> Choice {
         tokens: text.bytes().map(u32::from).collect(),
         finish,
         reasoning: String::new(),
+        reasoning_tokens: 0,
         calls: Vec::new(),
         logprobs: Vec::new(),
     }

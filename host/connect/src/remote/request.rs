@@ -46,7 +46,7 @@ pub(crate) fn generate(
     let (lanes, prompt_tokens) = match prompt {
         Prompt::Chat(conversation) => {
             let tokens = self::chat(&mut object, server, conversation)?;
-            (conversation.lanes, tokens)
+            (conversation.lanes || conversation.reasoning_apart, tokens)
         }
         Prompt::Raw(text) if text.is_empty() => return Err(ModelError::EmptyPrompt),
         Prompt::Raw(text) => {
@@ -80,6 +80,10 @@ fn check(parameters: &Parameters, most_tokens: u32) -> Result<(), ModelError> {
     if !(1..=most_tokens).contains(&tokens) {
         let limit = format!("between 1 and {most_tokens}");
         return Err(ModelError::parameter("max_tokens", tokens, limit));
+    }
+    if let Some(most) = parameters.reasoning_tokens {
+        let limit = "none of a remote model: its server bounds what it thinks";
+        return Err(ModelError::parameter("reasoning_tokens", most, limit));
     }
     // Its tokens have numbers here, and a remote answer's have none.
     match parameters.logprobs {
@@ -228,6 +232,15 @@ fn chat(
         }
         object.member("add_generation_prompt", &false);
         object.member("continue_final_message", &true);
+    }
+    let arguments = &conversation.template_arguments;
+    if !arguments.is_empty() {
+        // Under the name that vLLM and SGLang have for them.
+        if server.dialect != Dialect::Vllm {
+            let limit = "none of a remote model, unless its server has dialect vllm";
+            return Err(ModelError::parameter("template_arguments", arguments.text(), limit));
+        }
+        object.raw("chat_template_kwargs", &arguments.text());
     }
     if conversation.functions.is_empty() {
         return Ok(tokens);

@@ -40,6 +40,7 @@ mod read_stage;
 mod read_start;
 mod read_telemetry;
 mod read_topic;
+mod read_turns;
 mod read_url;
 mod reader;
 mod remote_models;

@@ -113,6 +113,46 @@ fn the_form_of_calls_and_reasoning_is_found_in_the_template() {
 }
 
 #[test]
+fn the_tags_of_reasoning_are_found_in_the_template() {
+    for (name, begins, ends) in [
+        ("Qwen-Qwen3-0.6B", "<think>", "</think>"),
+        ("mistralai-Ministral-3-14B-Reasoning-2512", "[THINK]", "[/THINK]"),
+        (
+            "openai-gpt-oss-120b",
+            "<|channel|>analysis<|message|>",
+            "<|end|><|start|>assistant<|channel|>final<|message|>",
+        ),
+        ("google-gemma-4-31B-it", "<|channel>thought\n", "<channel|>"),
+        (
+            "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+            "<|START_THINKING|>",
+            "<|END_THINKING|>",
+        ),
+        ("ByteDance-Seed-OSS", "<seed:think>", "</seed:think>"),
+    ] {
+        let tokenizer = template(name);
+        let found = tokenizer.answer_form();
+        let tags = (found.reasoning.0.text(), found.reasoning.1.text());
+        assert_eq!((tags, found.reasons), ((begins, ends), true), "{name}");
+    }
+}
+
+#[test]
+fn a_prompt_that_has_closed_the_reasoning_says_so() {
+    let messages = [Message::new(Role::User, "Hello")];
+    let arguments = |text: &str| serde_json::from_str::<TemplateArguments>(text).unwrap();
+    for (name, arguments, thought) in [
+        ("Qwen-Qwen3-0.6B", arguments("{}"), false),
+        ("Qwen-Qwen3-0.6B", arguments(r#"{"enable_thinking":false}"#), true),
+        ("deepseek-ai-DeepSeek-V3.1", arguments("{}"), true),
+        ("deepseek-ai-DeepSeek-V3.1", arguments(r#"{"thinking":true}"#), false),
+    ] {
+        let encoded = template(name).encode_conversation(&messages, &[], &arguments);
+        assert_eq!(encoded.unwrap().thought, thought, "{name} {arguments:?}");
+    }
+}
+
+#[test]
 fn a_prompt_that_opens_the_reasoning_says_so() {
     let messages = [Message::new(Role::User, "Hello")];
     for (name, thinks) in [

@@ -62,7 +62,11 @@ impl TemplateArguments {
         if arguments.len() > Self::MOST {
             return Err(ArgumentError {
                 name: None,
-                why: format!("{} arguments, at most {} may be", arguments.len(), Self::MOST),
+                why: format!(
+                    "{} arguments, at most {} may be",
+                    arguments.len(),
+                    Self::MOST
+                ),
             });
         }
         for (name, value) in &arguments {
@@ -91,10 +95,7 @@ impl TemplateArguments {
                 ));
             }
             if depth(value) > Self::DEPTH {
-                return wrong(format!(
-                    "{name:?} is nested more than {} deep",
-                    Self::DEPTH
-                ));
+                return wrong(format!("{name:?} is nested more than {} deep", Self::DEPTH));
             }
         }
         let arguments = TemplateArguments(arguments);
@@ -102,10 +103,7 @@ impl TemplateArguments {
         if bytes > Self::MOST_BYTES {
             return Err(ArgumentError {
                 name: None,
-                why: format!(
-                    "{bytes} bytes as JSON, at most {} may be",
-                    Self::MOST_BYTES
-                ),
+                why: format!("{bytes} bytes as JSON, at most {} may be", Self::MOST_BYTES),
             });
         }
         Ok(arguments)
@@ -175,7 +173,8 @@ mod tests {
 
     #[test]
     fn arguments_come_back_as_they_were_written() {
-        let text = r#"{"builtin_tools":["a",{"b":null}],"enable_thinking":false,"thinking_budget":512}"#;
+        let text =
+            r#"{"builtin_tools":["a",{"b":null}],"enable_thinking":false,"thinking_budget":512}"#;
         let arguments = read(text).unwrap();
         assert_eq!(serde_json::to_string(&arguments).unwrap(), text);
         assert_eq!(arguments.text(), text);
@@ -184,9 +183,17 @@ mod tests {
 
     #[test]
     fn what_a_template_is_given_anyway_no_argument_replaces() {
-        for name in ["messages", "tools", "bos_token", "sep_token", "chat_template", "raise_exception"] {
+        for name in [
+            "messages",
+            "tools",
+            "bos_token",
+            "sep_token",
+            "chat_template",
+            "raise_exception",
+        ] {
             let error = read(&format!("{{\"{name}\": []}}")).unwrap_err();
-            let wanted = format!("{name:?} is given to every template; an argument cannot take its place");
+            let wanted =
+                format!("{name:?} is given to every template; an argument cannot take its place");
             assert!(error.starts_with(&wanted), "{error}");
         }
     }
@@ -195,21 +202,35 @@ mod tests {
     fn names_depth_number_and_size_are_bounded_and_the_limits_themselves_are_allowed() {
         for name in ["", "1a", "a b", "a.b", "é", &"a".repeat(65)] {
             let error = read(&serde_json::json!({name: 1}).to_string()).unwrap_err();
-            assert!(error.contains("is no name of a template's argument"), "{error}");
+            assert!(
+                error.contains("is no name of a template's argument"),
+                "{error}"
+            );
         }
         assert!(read(&serde_json::json!({"a".repeat(64): 1}).to_string()).is_ok());
         let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
         assert!(read(&nested(8)).is_ok());
-        assert!(read(&nested(9)).unwrap_err().starts_with("\"a\" is nested more than 8 deep"));
+        assert!(
+            read(&nested(9))
+                .unwrap_err()
+                .starts_with("\"a\" is nested more than 8 deep")
+        );
         let many = |count: usize| {
             let all: Map<String, Value> = (0..count).map(|n| (format!("a{n}"), n.into())).collect();
             TemplateArguments::new(all)
         };
         assert!(many(32).is_ok());
-        assert_eq!(many(33).unwrap_err().to_string(), "33 arguments, at most 32 may be");
+        assert_eq!(
+            many(33).unwrap_err().to_string(),
+            "33 arguments, at most 32 may be"
+        );
         let long = |bytes: usize| read(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8)));
         assert!(long(16 << 10).is_ok());
-        assert!(long((16 << 10) + 1).unwrap_err().starts_with("16385 bytes as JSON, at most 16384"));
+        assert!(
+            long((16 << 10) + 1)
+                .unwrap_err()
+                .starts_with("16385 bytes as JSON, at most 16384")
+        );
     }
 
     #[test]

@@ -277,12 +277,7 @@ fn likeliest(labels: &[(String, f32)], threshold: f32) -> Option<(&str, f32)> {
     best.filter(|(_, score)| *score >= threshold)
 }
 
-fn choice_json(
-    model: &Arc<dyn Model>,
-    choice: &Choice,
-    logprobs: bool,
-    reasons: bool,
-) -> Value {
+fn choice_json(model: &Arc<dyn Model>, choice: &Choice, logprobs: bool, reasons: bool) -> Value {
     let mut object = json!({
         "text": choice.text,
         "finish": choice.finish.name(),

@@ -16,7 +16,7 @@ use tidegate_telemetry::plain;
 
 use crate::answer::record_seed;
 use crate::entry::Entry;
-use crate::prompt;
+use crate::prompt::{self, Kept};
 use crate::topology::{Ask, Chosen, ModelStage, Topology, Which};
 
 /// A seed is below this: within what a JSON number holds exactly.
@@ -115,12 +115,12 @@ pub(crate) fn asked(
     record: &RecordView<'_>,
 ) -> Result<Asked, Refusal> {
     if !says_itself(stage) {
-        let text = match prompt::kept(stage, &entry.prompt) {
-            None => prompt::render(stage, record)?,
-            Some(kept) => kept.to_owned(),
+        let text = match entry.prompt.is_empty() {
+            true => prompt::render(stage, record)?,
+            false => entry.prompt.clone(),
         };
         return Ok(Asked {
-            task: task(stage, text.clone()),
+            task: task(stage, &text)?,
             text,
             wants: None,
         });
@@ -181,8 +181,9 @@ pub(crate) fn asked(
     })
 }
 
-/// What a stage asks with a rendered prompt.
-fn task(stage: &ModelStage, text: String) -> ModelTask {
+/// What a stage asks with what was rendered.
+fn task(stage: &ModelStage, text: &str) -> Result<ModelTask, Refusal> {
+    let kept = Kept::of(text);
     let Ask::Generate {
         raw,
         system,
@@ -191,15 +192,19 @@ fn task(stage: &ModelStage, text: String) -> ModelTask {
         ..
     } = &stage.ask
     else {
-        return ModelTask::Encode { text };
+        return match kept {
+            Kept::Text(text) => Ok(ModelTask::Encode { text: text.into() }),
+            Kept::Messages(_) => Err(no_text()),
+        };
     };
-    let prompt = match raw {
-        true => Prompt::Raw(text),
-        false => {
+    let prompt = match (raw, kept) {
+        (true, Kept::Text(text)) => Prompt::Raw(text.into()),
+        (true, Kept::Messages(_)) => return Err(no_text()),
+        (false, kept) => {
             let system = system.iter().map(|text| Message::new(Role::System, text));
-            let messages = match prompt::messages(&text) {
-                Some(messages) => messages,
-                None => system.chain([Message::new(Role::User, text)]).collect(),
+            let messages = match kept {
+                Kept::Messages(messages) => messages,
+                Kept::Text(text) => system.chain([Message::new(Role::User, text)]).collect(),
             };
             let last = messages.last().map(|message| message.role);
             Prompt::Chat(Conversation {
@@ -211,11 +216,18 @@ fn task(stage: &ModelStage, text: String) -> ModelTask {
             })
         }
     };
-    ModelTask::Generate {
+    Ok(ModelTask::Generate {
         prompt,
         forced_prefix: Vec::new(),
         parameters: parameters.as_ref().clone(),
-    }
+    })
+}
+
+/// Turns were asked before the pipeline file was changed, and the stage now asks a text.
+fn no_text() -> Refusal {
+    let reason =
+        "the messages that it was asked before a restart are no text, which the stage asks now";
+    reason.to_owned().into()
 }
 
 impl Asked {

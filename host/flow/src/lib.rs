@@ -56,6 +56,6 @@ pub use makers::{Makers, Outdated};
 pub use pulse::WorkerHealth;
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
-    Alternative, AnswerInto, Ask, Called, Heard, ModelStage, OperatorStage, Order, Positions, PromptTurn,
-    Source, Stage, StageKind, Target, Topology, USUAL_CLASS,
+    Alternative, AnswerInto, Ask, Called, Heard, ModelStage, OperatorStage, Order, Positions,
+    PromptTurn, Source, Stage, StageKind, Target, Topology, USUAL_CLASS,
 };

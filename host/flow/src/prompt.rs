@@ -1,8 +1,7 @@
 //! Rendering a prompt for a record, or the turns of a chat.
 //!
-//! What was rendered is kept beside the record as one text. Of turns it is JSON behind a mark, so that a pipeline file that
-//! has others, or a prompt in their place, by the time of a restart is not taken for what was asked: an answer goes on
-//! behind the messages that it was begun to.
+//! What was rendered is kept beside the record as one text. Of turns it is JSON behind a mark: so an answer goes on behind the
+//! messages that it was begun to, also where the pipeline file has others, or a prompt, by the time of a restart.
 
 use serde_json::Value;
 use tidegate_contract::{Message, ModelError, PromptPart};
@@ -22,18 +21,25 @@ fn turns(stage: &ModelStage) -> &[PromptTurn] {
     }
 }
 
-/// A kept text, if it is what a stage asks: of turns where it has some.
-pub(crate) fn kept<'a>(stage: &ModelStage, text: &'a str) -> Option<&'a str> {
-    let fits = match messages(text) {
-        Some(_) => !turns(stage).is_empty(),
-        None => turns(stage).is_empty() && !text.is_empty(),
-    };
-    fits.then_some(text)
+/// What a kept text says.
+pub(crate) enum Kept<'a> {
+    /// A prompt.
+    Text(&'a str),
+    /// Turns.
+    Messages(Vec<Message>),
 }
 
-/// The messages of a kept text, if it is one of turns.
-pub(crate) fn messages(text: &str) -> Option<Vec<Message>> {
-    serde_json::from_str(text.strip_prefix(TURNS)?).ok()
+impl Kept<'_> {
+    /// A text that begins like turns is kept with another mark before it: no record makes turns of its own.
+    pub(crate) fn of(text: &str) -> Kept<'_> {
+        let Some(behind) = text.strip_prefix(TURNS) else {
+            return Kept::Text(text);
+        };
+        match serde_json::from_str(behind) {
+            Ok(messages) if !behind.starts_with(TURNS) => Kept::Messages(messages),
+            _ => Kept::Text(behind),
+        }
+    }
 }
 
 /// A kept text as a person reads it.
@@ -69,7 +75,11 @@ pub(crate) fn render(stage: &ModelStage, record: &RecordView<'_>) -> Result<Stri
     let mut parts = fit(stage, parts)?.into_iter();
     let turns = turns(stage);
     if turns.is_empty() {
-        return Ok(parts.collect());
+        let text: String = parts.collect();
+        return Ok(match text.starts_with(TURNS) {
+            true => format!("{TURNS}{text}"),
+            false => text,
+        });
     }
     let messages: Vec<Message> = (turns.iter())
         .map(|turn| {

@@ -83,7 +83,10 @@ impl Constraint {
 
     /// The tokens that may come next; none where any may.
     pub(crate) fn mask(&mut self) -> Result<Option<Arc<[u32]>>, ModelError> {
-        let next = self.thinking.as_ref().map_or(Next::Structure, Thinking::next);
+        let next = self
+            .thinking
+            .as_ref()
+            .map_or(Next::Structure, Thinking::next);
         let empty = || vec![0; self.words];
         match next {
             Next::Free => Ok(None),
@@ -111,7 +114,9 @@ impl Constraint {
                 };
                 match mask {
                     Ok(mask) => Ok(Some(thoughts::with_tokens(mask, &tokens))),
-                    Err(_) if !tokens.is_empty() => Ok(Some(thoughts::with_tokens(empty(), &tokens))),
+                    Err(_) if !tokens.is_empty() => {
+                        Ok(Some(thoughts::with_tokens(empty(), &tokens)))
+                    }
                     Err(error) => Err(error),
                 }
             }
@@ -150,6 +155,16 @@ impl Constraint {
             Belongs::Before => {
                 self.undecided.clear();
                 Ok(0)
+            }
+            Belongs::Space => {
+                let begins = self.matcher.as_mut().map(|matcher| matcher.accept(token));
+                match begins {
+                    Some(Ok(())) => {
+                        thinking.begin();
+                        Ok(1)
+                    }
+                    _ => Ok(0),
+                }
             }
             Belongs::Undecided => {
                 self.undecided.push(token);
@@ -209,7 +224,9 @@ impl Constraint {
     pub(crate) fn may_end(&mut self) -> Result<bool, ModelError> {
         let begins = self.thinking.as_ref().is_none_or(Thinking::may_begin);
         match &mut self.matcher {
-            Some(matcher) if begins && self.undecided.is_empty() => matcher.may_end().map_err(failed),
+            Some(matcher) if begins && self.undecided.is_empty() => {
+                matcher.may_end().map_err(failed)
+            }
             _ => Ok(false),
         }
     }

@@ -151,9 +151,10 @@ impl Loaded {
             Some((begun, before)) => {
                 (self.tokenizer).encode_continued(before, begun, functions, arguments)
             }
-            None => self
-                .tokenizer
-                .encode_conversation(&conversation.messages, functions, arguments),
+            None => {
+                self.tokenizer
+                    .encode_conversation(&conversation.messages, functions, arguments)
+            }
         };
         encoded.map_err(refused)
     }
@@ -231,7 +232,11 @@ impl Loaded {
             }
             Err(reason) => {
                 let limit = format!("left out, this model's tokens allow none: {reason}");
-                Err(ModelError::parameter("reasoning_tokens", "asked for", limit))
+                Err(ModelError::parameter(
+                    "reasoning_tokens",
+                    "asked for",
+                    limit,
+                ))
             }
         }
     }

@@ -34,12 +34,17 @@ impl Thoughts {
         vocabulary: usize,
         end_tokens: &[u32],
     ) -> Result<Thoughts, String> {
-        let marks = ReasoningMarks::new(Arc::clone(tokenizer)).map_err(|error| error.to_string())?;
+        let marks =
+            ReasoningMarks::new(Arc::clone(tokenizer)).map_err(|error| error.to_string())?;
         if marks.closing().is_empty() {
             return Err("the tokenizer has no tokens for what ends the reasoning".into());
         }
         let places = marks.places();
-        let starts = || places.iter().filter(|place| matches!(place, ReasoningPlace::Start { .. }));
+        let starts = || {
+            places
+                .iter()
+                .filter(|place| matches!(place, ReasoningPlace::Start { .. }))
+        };
         let ends = places.len() - starts().count();
         let mut beginning: HashMap<ReasoningPlace, Vec<u32>> =
             starts().map(|place| (*place, Vec::new())).collect();
@@ -125,6 +130,8 @@ enum Phase {
 pub(crate) enum Belongs {
     /// To what stands before the content.
     Before,
+    /// The same, unless the content can begin with it: white space behind thoughts.
+    Space,
     /// It may be content, which is known with a later one.
     Undecided,
     /// To the content, with all that were undecided.
@@ -202,6 +209,11 @@ impl Thinking {
         }
     }
 
+    /// The content has begun.
+    pub(crate) fn begin(&mut self) {
+        self.phase = Phase::Said;
+    }
+
     /// What may come next.
     pub(crate) fn next(&self) -> Next {
         let thoughts = &self.thoughts;
@@ -251,12 +263,14 @@ impl Thinking {
                 Ok(Belongs::Before)
             }
             Phase::Between(had) => {
-                let spaces = thoughts.spaces.binary_search_by_key(&token, |(token, _)| *token);
+                let spaces = thoughts
+                    .spaces
+                    .binary_search_by_key(&token, |(token, _)| *token);
                 let bytes = spaces.ok().map(|index| thoughts.spaces[index].1);
                 match bytes.filter(|bytes| had + bytes <= MOST_SPACE) {
                     Some(bytes) => {
                         self.phase = Phase::Between(had + bytes);
-                        Ok(Belongs::Before)
+                        Ok(Belongs::Space)
                     }
                     None => {
                         self.phase = Phase::Said;

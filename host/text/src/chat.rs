@@ -207,7 +207,9 @@ impl ChatTemplate {
             documents => Value::from(()),
         };
         // What is given anyway goes before an argument of its name, whoever has let that through.
-        let arguments = arguments.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let arguments = arguments
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()));
         let given = context! { ..given, ..Value::from_pairs(arguments) };
         let rendered = catch_unwind(AssertUnwindSafe(|| template.render(given)))
             .map_err(|_| PromptError::Template("the template library failed on it".into()))?;
@@ -403,9 +405,12 @@ mod tests {
             bos_token: Some("<s>".into()),
             ..TokenizerConfig::default()
         };
-        let rendered = ChatTemplate::compile(source)
-            .unwrap()
-            .render(&CHAT.map(Turn::from), &[], &arguments, &config);
+        let rendered = ChatTemplate::compile(source).unwrap().render(
+            &CHAT.map(Turn::from),
+            &[],
+            &arguments,
+            &config,
+        );
         assert_eq!(rendered.unwrap().to_lowercase(), "no 7 b 3<s>false");
     }
 
@@ -531,7 +536,8 @@ mod tests {
             let source = [open, &part.repeat(depth), middle, &close.repeat(depth), end].concat();
             // Either too deep or too much to run, or even right.
             if let Ok(template) = ChatTemplate::compile(&source) {
-                let _ = template.render(&CHAT.map(Turn::from), &[], &[], &TokenizerConfig::default());
+                let _ =
+                    template.render(&CHAT.map(Turn::from), &[], &[], &TokenizerConfig::default());
             }
         }
         let error = ChatTemplate::compile(&" ".repeat(LONGEST + 1)).err();

@@ -168,14 +168,23 @@ impl Tokenizer {
                 let name = inner.id_to_token(*token);
                 name.is_some_and(|name| added.is_special_token(&name))
             };
-            (tokens.clone(), tokens.into_iter().filter(is_special).collect::<Vec<u32>>())
+            (
+                tokens.clone(),
+                tokens.into_iter().filter(is_special).collect::<Vec<u32>>(),
+            )
         };
         // One that is made of several tokens, special ones among them.
         let tags = |text: &'static str| match (tag(text), special(text)) {
-            (Tag::Text(text), (tokens, special)) if !special.is_empty() => Tag::Tokens(tokens, text),
+            (Tag::Text(text), (tokens, special)) if !special.is_empty() => {
+                Tag::Tokens(tokens, text)
+            }
             (tag, _) => tag,
         };
-        let parts = [Some(reasoning.begins), Some(reasoning.ends), reasoning.opens];
+        let parts = [
+            Some(reasoning.begins),
+            Some(reasoning.ends),
+            reasoning.opens,
+        ];
         let mut shown_of_reasoning: Vec<u32> = Vec::new();
         for part in parts.into_iter().flatten() {
             shown_of_reasoning.extend(special(part).1);

@@ -247,7 +247,11 @@ mod tests {
     /// How many bytes of an answer, cut into these tokens, stand before its content, and whether there was reasoning; none
     /// where the content has not come.
     fn before(marks: &ReasoningMarks, thinks: bool, tokens: &[&str]) -> Option<(usize, bool)> {
-        let mut place = if thinks { ReasoningPlace::Inside(0) } else { marks.start() };
+        let mut place = if thinks {
+            ReasoningPlace::Inside(0)
+        } else {
+            marks.start()
+        };
         let mut bytes = 0;
         for token in tokens {
             bytes += token.len();
@@ -267,8 +271,14 @@ mod tests {
     fn reasoning_begins_and_ends_wherever_tokens_are_cut() {
         let marks = marks();
         for (tokens, wanted) in [
-            (vec!["<think>", "a", "</think>", "\n\n", "b"], Some((16, true))),
-            (vec!["\n", "<th", "ink>a<", "/thi", "nk>b"], Some((17, true))),
+            (
+                vec!["<think>", "a", "</think>", "\n\n", "b"],
+                Some((16, true)),
+            ),
+            (
+                vec!["\n", "<th", "ink>a<", "/thi", "nk>b"],
+                Some((17, true)),
+            ),
             (vec!["<<", "think>"], Some((0, false))),
             (vec!["Hello"], Some((0, false))),
             (vec!["<think>a</think", "</think>"], Some((23, true))),
@@ -278,8 +288,20 @@ mod tests {
             assert_eq!(before(&marks, false, &tokens), wanted, "{tokens:?}");
         }
         assert_eq!(before(&marks, true, &["a</think>b"]), Some((9, true)));
-        assert_eq!(marks.step(ReasoningPlace::Inside(0), b"</think>\n b"), ReasoningStep::Said { rest: 3, blank: false });
-        assert_eq!(marks.step(ReasoningPlace::Inside(2), b"think>\n"), ReasoningStep::Said { rest: 1, blank: true });
+        assert_eq!(
+            marks.step(ReasoningPlace::Inside(0), b"</think>\n b"),
+            ReasoningStep::Said {
+                rest: 3,
+                blank: false
+            }
+        );
+        assert_eq!(
+            marks.step(ReasoningPlace::Inside(2), b"think>\n"),
+            ReasoningStep::Said {
+                rest: 1,
+                blank: true
+            }
+        );
     }
 
     proptest! {

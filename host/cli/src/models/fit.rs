@@ -200,7 +200,10 @@ pub(crate) fn around_prompt(
         .into_iter()
         .collect();
     messages.push(Message::new(Role::User, greeting));
-    let whole = tokenizer.encode_conversation(&messages, &[], arguments)?.tokens.len();
+    let whole = tokenizer
+        .encode_conversation(&messages, &[], arguments)?
+        .tokens
+        .len();
     let around = whole.saturating_sub(tokenizer.count(greeting)?) + SEAMS;
     let usual = TEMPLATE_TOKENS + system.map_or(Ok(0), |text| tokenizer.count(text))?;
     Ok(around.max(usual))

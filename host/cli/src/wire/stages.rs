@@ -8,8 +8,8 @@ use anyhow::{Context, ensure};
 use tidegate_contract::{CommitPoint, Parameters, SourceClass, TokenFeed};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
 use tidegate_flow::{
-    Alternative, AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, PromptTurn, Source, Stage,
-    Target, Topology,
+    Alternative, AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, PromptTurn, Source,
+    Stage, Target, Topology,
 };
 use tidegate_operator::ComponentSlot;
 
@@ -213,8 +213,7 @@ fn model_stage(
         name: pipeline.models[stage.model].name.clone(),
         alternatives,
         ask,
-        truncate: truncate
-            .and_then(|cut| parts.position(|part| cut.matches(part))),
+        truncate: truncate.and_then(|cut| parts.position(|part| cut.matches(part))),
         prompt: stage.prompt.clone(),
         prompt_tokens: stage.prompt_tokens.unwrap_or(usize::MAX).min(room),
         seed: stage.seed,

@@ -238,7 +238,11 @@ fn chat(
         // Under the name that vLLM and SGLang have for them.
         if server.dialect != Dialect::Vllm {
             let limit = "none of a remote model, unless its server has dialect vllm";
-            return Err(ModelError::parameter("template_arguments", arguments.text(), limit));
+            return Err(ModelError::parameter(
+                "template_arguments",
+                arguments.text(),
+                limit,
+            ));
         }
         object.raw("chat_template_kwargs", &arguments.text());
     }
@@ -438,6 +442,30 @@ mod tests {
     }
 
     #[test]
+    fn arguments_of_the_template_are_given_to_servers_that_have_one() {
+        let prompt = |arguments: &str| {
+            let messages = vec![Message::new(Role::User, "hello")];
+            Prompt::Chat(Conversation {
+                template_arguments: serde_json::from_str(arguments).unwrap(),
+                ..messages.into()
+            })
+        };
+        let given = prompt(r#"{"enable_thinking":false}"#);
+        let body = ask(Dialect::Vllm, given.clone(), Parameters::default()).unwrap();
+        assert_eq!(
+            body["chat_template_kwargs"],
+            json!({"enable_thinking": false})
+        );
+        let refused = ask(Dialect::OpenAi, given, Parameters::default()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "template_arguments is {\"enable_thinking\":false}, must be none of a remote model, unless its server has dialect vllm"
+        );
+        let body = ask(Dialect::Vllm, prompt("{}"), Parameters::default()).unwrap();
+        assert!(body.get("chat_template_kwargs").is_none());
+    }
+
+    #[test]
     fn every_parameter_that_can_be_said_is() {
         let parameters = Parameters {
             max_tokens: 7,
@@ -548,6 +576,12 @@ mod tests {
             "max_tokens"
         );
         assert_eq!(refused(hello(), Parameters { n: 0, ..base() }), "n");
+        let bounded = Parameters {
+            reasoning_tokens: Some(5),
+            ..base()
+        };
+        assert_eq!(refused(hello(), bounded.clone()), "reasoning_tokens");
+        assert!(ask(Dialect::Vllm, hello(), bounded).is_err());
         let nan = Parameters {
             temperature: f32::NAN,
             ..base()

@@ -105,7 +105,8 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
                 .number("seed", 0..=i64::MAX as u64)
                 .map_or(0, |typed| typed.value);
             prompt_tokens = table.count("prompt-tokens", 1..=1_048_576);
-            let generate = TypedAsk::Generate(Box::new(read_generate(table, turns.unwrap_or_default())));
+            let generate =
+                TypedAsk::Generate(Box::new(read_generate(table, turns.unwrap_or_default())));
             table.misplaced(&ENCODE_KEYS, "belongs to embed or classify; write prompt");
             table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
             (generate, "answer")
@@ -242,7 +243,9 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
             }
         }
     }
-    let begun = turns.last().is_some_and(|turn| turn.role == Role::Assistant);
+    let begun = turns
+        .last()
+        .is_some_and(|turn| turn.role == Role::Assistant);
     if let (true, true, Some(value)) = (begun, structure.is_some(), table.get("messages")) {
         let why = "ends with a message of the assistant, and an answer with a form has it from its first character on; \
                    leave one of them out";
@@ -293,7 +296,9 @@ fn read_reasoning(table: &Table<'_>) -> Option<String> {
         return None;
     }
     let field = table.string("field");
-    let field = field.as_ref().map_or("answer", |field| field.value.as_str());
+    let field = field
+        .as_ref()
+        .map_or("answer", |field| field.value.as_str());
     let taken = [
         field.to_owned(),
         format!("{field}_choices"),

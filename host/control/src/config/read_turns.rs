@@ -44,7 +44,11 @@ pub(crate) fn read_messages(table: &Table<'_>) -> TypedMessages {
         _ => {
             let wanted = "true or a list of messages";
             value.wrong(table.found, wanted, EXAMPLE);
-            (TypedMessages::Turns(Vec::new()), &["prompt"], "stands beside messages; leave one")
+            (
+                TypedMessages::Turns(Vec::new()),
+                &["prompt"],
+                "stands beside messages; leave one",
+            )
         }
     };
     for name in absent {
@@ -158,9 +162,10 @@ pub(crate) fn read_template_arguments(table: &Table<'_>) -> TemplateArguments {
         Ok(arguments) => arguments,
         Err(error) => {
             let all = table.table("template-arguments").map(|inner| inner.all());
-            let named = all.into_iter().flatten().find(|(name, _)| {
-                error.name.as_ref() == Some(&name.value)
-            });
+            let named = all
+                .into_iter()
+                .flatten()
+                .find(|(name, _)| error.name.as_ref() == Some(&name.value));
             match named {
                 Some((name, _)) => table.found.about(&name, error.why),
                 None => table.found.mistake(&value.place, &value.key, error.why),

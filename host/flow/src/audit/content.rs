@@ -9,8 +9,8 @@ use tidegate_contract::{Answer, AuditContent, Choice, Made};
 use tidegate_record::RecordView;
 
 use super::Outcome;
-use crate::prompt;
 use crate::entry::Entry;
+use crate::prompt;
 use crate::topology::{Ask, ModelStage};
 
 #[derive(Serialize)]

@@ -133,7 +133,8 @@ impl Generator {
         let number = self.next;
         let (open, work) = Open::new(submission, number, 0);
         let mut generation = Generation::new(open);
-        let (prompt, detokenizer, prefix, seed, parameters, (matcher, thinking), lanes) = match work {
+        let (prompt, detokenizer, prefix, seed, parameters, (matcher, thinking), lanes) = match work
+        {
             Ok(Work::Generate {
                 prompt,
                 detokenizer,

@@ -340,7 +340,9 @@ impl LaneParser {
     fn skip_fresh(&mut self) -> bool {
         if self.fresh {
             let space = object::space(&self.held, 0);
-            let behind = self.content_from.filter(|_| matches!(self.state, State::Content));
+            let behind = self
+                .content_from
+                .filter(|_| matches!(self.state, State::Content));
             let most = behind.map_or(usize::MAX, |from| from.saturating_sub(self.at));
             self.skip(space.min(most));
             self.fresh = self.held.is_empty() && space < most;

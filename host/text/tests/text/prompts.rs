@@ -118,6 +118,11 @@ fn prompts_are_those_of_transformers_with_every_kind_of_turn_and_argument() {
             }
         }
     }
-    assert!(differ.is_empty(), "{} of {cases}\n{}", differ.len(), differ.join("\n"));
+    assert!(
+        differ.is_empty(),
+        "{} of {cases}\n{}",
+        differ.len(),
+        differ.join("\n")
+    );
     assert_eq!(cases, 249);
 }

@@ -38,7 +38,8 @@ fn templates_make_of_functions_calls_and_reasoning_what_jinja_makes() {
         let tokenizer = template(name);
         for (chat, wanted) in prompts {
             cases += 1;
-            let rendered = tokenizer.render_conversation(&golden.chats[chat], &golden.functions, &none());
+            let rendered =
+                tokenizer.render_conversation(&golden.chats[chat], &golden.functions, &none());
             if rendered.as_ref() != Ok(wanted) {
                 differ.push(format!(
                     "{name} {chat}:\n  got {rendered:?}\n  want {wanted:?}"
@@ -116,7 +117,11 @@ fn the_form_of_calls_and_reasoning_is_found_in_the_template() {
 fn the_tags_of_reasoning_are_found_in_the_template() {
     for (name, begins, ends) in [
         ("Qwen-Qwen3-0.6B", "<think>", "</think>"),
-        ("mistralai-Ministral-3-14B-Reasoning-2512", "[THINK]", "[/THINK]"),
+        (
+            "mistralai-Ministral-3-14B-Reasoning-2512",
+            "[THINK]",
+            "[/THINK]",
+        ),
         (
             "openai-gpt-oss-120b",
             "<|channel|>analysis<|message|>",
@@ -143,9 +148,17 @@ fn a_prompt_that_has_closed_the_reasoning_says_so() {
     let arguments = |text: &str| serde_json::from_str::<TemplateArguments>(text).unwrap();
     for (name, arguments, thought) in [
         ("Qwen-Qwen3-0.6B", arguments("{}"), false),
-        ("Qwen-Qwen3-0.6B", arguments(r#"{"enable_thinking":false}"#), true),
+        (
+            "Qwen-Qwen3-0.6B",
+            arguments(r#"{"enable_thinking":false}"#),
+            true,
+        ),
         ("deepseek-ai-DeepSeek-V3.1", arguments("{}"), true),
-        ("deepseek-ai-DeepSeek-V3.1", arguments(r#"{"thinking":true}"#), false),
+        (
+            "deepseek-ai-DeepSeek-V3.1",
+            arguments(r#"{"thinking":true}"#),
+            false,
+        ),
     ] {
         let encoded = template(name).encode_conversation(&messages, &[], &arguments);
         assert_eq!(encoded.unwrap().thought, thought, "{name} {arguments:?}");
@@ -161,7 +174,9 @@ fn a_prompt_that_opens_the_reasoning_says_so() {
         ("Qwen-Qwen3-0.6B", false),
         ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", false),
     ] {
-        let encoded = template(name).encode_conversation(&messages, &[], &none()).unwrap();
+        let encoded = template(name)
+            .encode_conversation(&messages, &[], &none())
+            .unwrap();
         assert_eq!(encoded.thinks, thinks, "{name}");
     }
 }
@@ -291,7 +306,8 @@ fn no_text_of_any_field_becomes_a_special_token() {
                     .to_string(),
                 strict: false,
             }];
-            let arguments = serde_json::json!({"add_nothing": word, "list": [{ format!("k{word}"): word }]});
+            let arguments =
+                serde_json::json!({"add_nothing": word, "list": [{ format!("k{word}"): word }]});
             let arguments = serde_json::from_value(arguments).unwrap();
             let prompt = tokenizer
                 .encode_conversation(&messages, &functions, &arguments)

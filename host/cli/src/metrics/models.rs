@@ -16,7 +16,7 @@ pub(crate) struct ModelNow {
 /// Models of this machine, and their adapters.
 pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
     type Figure = (&'static Family, fn(&ModelStats) -> u64);
-    const FIGURES: [Figure; 18] = [
+    const FIGURES: [Figure; 19] = [
         (&table::MODEL_MEMORY, |m| m.memory),
         (&table::MODEL_RUNNING, |m| m.running as u64),
         (&table::MODEL_KV_BLOCKS, |m| m.blocks as u64),

@@ -401,6 +401,7 @@ mod tests {
             parallel_calls: false,
             lanes: true,
             continues: false,
+            ..Conversation::default()
         };
         let prompt = Prompt::Chat(conversation);
         let body = ask(Dialect::OpenAi, prompt.clone(), Parameters::default()).unwrap();

@@ -174,6 +174,20 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
     let usual = Parameters::default();
     let n = table.number("n", 1..=16);
     let structure = read_structure(table);
+    let max_tokens = table.count("max-tokens", 1..=1_048_576);
+    let thoughts = table.number("reasoning-tokens", 0..=1_048_576);
+    if let (Some(thoughts), Some(most)) = (&thoughts, &max_tokens)
+        && thoughts.value >= most.value as u64
+    {
+        table.found.warning(
+            &thoughts.place,
+            &thoughts.key,
+            format!(
+                "leaves nothing of max-tokens = {} for the answer, which is empty where the model thinks for so long",
+                most.value
+            ),
+        );
+    }
     let temperature = real(
         "temperature",
         |t| (0.0..=2.0).contains(&t),
@@ -219,9 +233,7 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
             .map(|typed| typed.value as u8),
         n: n.map_or(usual.n, |typed| typed.value as u32),
         stop: read_stop(table, structure.is_some()),
-        reasoning_tokens: table
-            .number("reasoning-tokens", 0..=1_048_576)
-            .map(|typed| typed.value as u32),
+        reasoning_tokens: thoughts.map(|typed| typed.value as u32),
         speculation: table
             .word("speculative", &words)
             .map_or(usual.speculation, |typed| typed.value),
@@ -257,7 +269,7 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
         template_arguments: read_template_arguments(table),
         reasoning: read_reasoning(table),
         system: system.map(|typed| typed.value),
-        max_tokens: table.count("max-tokens", 1..=1_048_576),
+        max_tokens,
         parameters,
         bias: read_bias(table),
         structure,

@@ -69,7 +69,8 @@ impl Thoughts {
             for (place, tokens) in &mut beginning {
                 let fits = match marks.step(*place, &bytes) {
                     ReasoningStep::Content => false,
-                    ReasoningStep::At(_) => true,
+                    // White space before an answer goes on with nothing.
+                    ReasoningStep::At(next) => next != *place,
                     ReasoningStep::Said { rest, blank } => blank && rest <= MOST_SPACE,
                 };
                 if fits {

@@ -99,11 +99,11 @@ fn read_turns<'t>(
             match role.value {
                 Role::System | Role::Tool => entry.found.about(
                     role,
-                    "is what the last message says; a model answers a user, or goes on with an assistant",
+                    "is the role of the last message; a model answers a user, or goes on with an assistant",
                 ),
                 Role::Assistant if entries.len() == 1 => entry.found.about(
                     role,
-                    "is what the only message says; write before it what the assistant answers",
+                    "is the role of the only message; write before it what the assistant answers",
                 ),
                 Role::Assistant | Role::User => {}
             }

@@ -29,7 +29,7 @@ async fn a_chat_is_a_record_and_its_answer_a_completion() {
     let body = String::from_utf8(crate::flow::whole(answered).to_vec()).unwrap();
     assert_eq!(
         body,
-        r#"{"id":"chatcmpl-req-1","object":"chat.completion","created":1700000000,"model":"small","choices":[{"index":0,"message":{"role":"assistant","content":"Hello","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}"#
+        r#"{"id":"chatcmpl-req-1","object":"chat.completion","created":1700000000,"model":"small","choices":[{"index":0,"message":{"role":"assistant","content":"Hello","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,"completion_tokens_details":{"reasoning_tokens":0}}}"#
     );
 }
 

@@ -296,7 +296,7 @@ fn what_a_model_draws_by_chance_has_its_form_and_no_thought_in_it() {
                     let fits = match &structure {
                         Structure::JsonSchema(_) => {
                             let value: serde_json::Value = serde_json::from_str(text).unwrap();
-                            value["n"].as_i64().is_some_and(|n| n <= 9)
+                            value["n"].as_f64().is_some_and(|n| n <= 9.0)
                         }
                         Structure::Regex(regex) if regex.starts_with(' ') => {
                             text.len() == 4 && text.starts_with(' ')

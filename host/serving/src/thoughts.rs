@@ -55,6 +55,14 @@ impl Thoughts {
         for token in end_tokens {
             clear(&mut free, *token);
         }
+        // Most tokens go on with no tag, and end none: that is seen at a glance.
+        let form = tokenizer.answer_form();
+        let last = form.reasoning.1.text().bytes().last();
+        let tags = [Some(&form.reasoning.0), form.opens.as_ref()];
+        let of_tags: Vec<u8> = (tags.into_iter().flatten())
+            .flat_map(|tag| tag.text().bytes())
+            .collect();
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
         let mut inside = vec![None; ends];
         let mut spaces = Vec::new();
         for token in 0..vocabulary as u32 {
@@ -64,9 +72,11 @@ impl Thoughts {
             }
             if bytes.iter().all(|byte| matches!(byte, b' ' | b'\n')) {
                 spaces.push((token, bytes.len()));
-                continue;
             }
-            for (place, tokens) in &mut beginning {
+            // The first byte that is none of the white space before a tag, or such a space within one.
+            let first = bytes.iter().find(|byte| !is_space(byte));
+            let goes_on = of_tags.contains(first.or(bytes.first()).unwrap_or(&0));
+            for (place, tokens) in beginning.iter_mut().filter(|_| goes_on) {
                 let fits = match marks.step(*place, &bytes) {
                     ReasoningStep::Content => false,
                     // White space before an answer goes on with nothing.
@@ -77,7 +87,8 @@ impl Thoughts {
                     tokens.push(token);
                 }
             }
-            for (matched, mask) in inside.iter_mut().enumerate() {
+            let ends = bytes.iter().any(|byte| Some(*byte) == last);
+            for (matched, mask) in inside.iter_mut().enumerate().filter(|_| ends) {
                 let place = ReasoningPlace::Inside(matched as u16);
                 if let ReasoningStep::Said { rest, blank } = marks.step(place, &bytes)
                     && (!blank || rest > MOST_SPACE)

@@ -463,6 +463,24 @@ fn channels_are_told_apart_and_a_form_begins_in_the_last() {
 }
 
 #[test]
+fn a_tag_that_ends_with_a_line_is_begun_under_a_form() {
+    let template = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>\
+        {# <|channel>thought #}";
+    let tokenizer = with_special(template, &["<|channel>", "<channel|>"]);
+    let parameters = Parameters {
+        structure: Some(Structure::JsonSchema(SCHEMA.into())),
+        ..long()
+    };
+    let script = "<|channel>thought\nSo {it} is.<channel|>{\"n\":6}";
+    let choice = answer(&tokenizer, &plain(), script, &parameters);
+    let wanted = tokenizer
+        .encode("<|channel>thought\nSo {it} is.<channel|>")
+        .unwrap()
+        .len();
+    assert_eq!(texts(&choice), ("{\"n\":6}", "So {it} is.", wanted as u32));
+}
+
+#[test]
 fn a_call_that_must_come_comes_behind_thoughts_that_are_free() {
     let add = Function {
         name: "add".into(),

@@ -209,8 +209,8 @@ fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: 
                 .is_some_and(|p| matches!(p.structure, Some(Structure::JsonSchema(_))))
                 && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
             let logprobs = parameters.is_some_and(|p| p.logprobs.is_some());
-            // Reasoning is shown where somebody has asked for it: the record, or the stage, which has a place for it.
-            let lanes = wants.is_some_and(|wants| wants.lanes);
+            // Reasoning is shown where the record says what is asked, or the stage has a place for it.
+            let lanes = wants.is_some();
             let place = match &stage.ask {
                 Ask::Generate { reasoning, .. } => reasoning.as_ref(),
                 Ask::Embed | Ask::Classify { .. } => None,

@@ -69,8 +69,6 @@ pub(crate) struct Wants {
     pub which: Which,
     /// The record's own over the stage's.
     pub parameters: Parameters,
-    /// Whether reasoning and calls are to be found in the record that is answered.
-    pub lanes: bool,
     seed: Option<u64>,
 }
 
@@ -81,7 +79,6 @@ impl Wants {
         Wants {
             which,
             parameters: own.parameters.over(parameters),
-            lanes: own.lanes,
             seed: own.parameters.seed,
         }
     }

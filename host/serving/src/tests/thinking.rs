@@ -456,8 +456,9 @@ fn channels_are_told_apart_and_a_form_begins_in_the_last() {
             bound.map_or(14, |_| 3),
             "{choice:?}"
         );
-        // Without thoughts an answer begins with its channel, whatever the model would write.
-        let choice = answer(&tokenizer, &plain(), "#final#{\"n\":5}", &parameters);
+        // Without thoughts an answer begins with its channel.
+        let script = "<|channel|>final<|message|>{\"n\":5}";
+        let choice = answer(&tokenizer, &plain(), script, &parameters);
         assert_eq!(texts(&choice), ("{\"n\":5}", "", 0));
     }
 }

@@ -167,6 +167,7 @@ impl Told {
                 tokens: vec![1, 2, 3],
                 finish: Finish::End,
                 reasoning: String::new(),
+                reasoning_tokens: 0,
                 calls: Vec::new(),
                 logprobs: Vec::new(),
             };

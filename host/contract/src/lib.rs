@@ -23,6 +23,7 @@ mod parameters;
 mod prompt;
 mod sink;
 mod source;
+mod template_arguments;
 mod tokens;
 mod vocabulary;
 mod wishes;
@@ -69,6 +70,7 @@ pub use sink::{
 pub use source::{
     Assigned, Done, Lag, Partition, Rejected, Source, SourceError, SourceEvent, Unread,
 };
+pub use template_arguments::{ArgumentError, TemplateArguments};
 pub use tokens::{AnswerEnd, AnswerLane, Through, TokenHandler};
 pub use vocabulary::GgufVocabulary;
 pub use wishes::{AskingRecord, Wishes};

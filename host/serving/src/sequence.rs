@@ -199,7 +199,7 @@ impl Sequence {
             return true;
         };
         match constraint.mask() {
-            Ok(mask) => last.allowed = Some(mask),
+            Ok(mask) => last.allowed = mask,
             Err(_) => return false,
         }
         true
@@ -229,7 +229,7 @@ impl Sequence {
             }
             if sampling.allowed.is_none() {
                 match constraint.mask() {
-                    Ok(mask) => sampling.allowed = Some(mask),
+                    Ok(mask) => sampling.allowed = mask,
                     Err(error) if place == 0 => return Err(error),
                     Err(_) => break,
                 }
@@ -327,6 +327,11 @@ impl Sequence {
         self.answer.take_pieces()
     }
 
+    /// How many of its tokens are reasoning.
+    pub(crate) fn reasoning_tokens(&self) -> u32 {
+        self.answer.reasoning_tokens()
+    }
+
     /// Ends it where it is.
     pub(crate) fn end(&mut self) {
         self.answer.finish();
@@ -340,7 +345,11 @@ impl Sequence {
         end_tokens: &[u32],
     ) -> Result<Option<Finish>, ModelError> {
         if let Some(constraint) = &mut self.constraint {
+            let held = constraint.holds();
             constraint.accept(token)?;
+            if !held && constraint.holds() {
+                self.answer.content_begins();
+            }
         }
         if end_tokens.contains(&token) {
             return Ok(Some(Finish::End));

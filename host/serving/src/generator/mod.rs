@@ -133,7 +133,8 @@ impl Generator {
         let number = self.next;
         let (open, work) = Open::new(submission, number, 0);
         let mut generation = Generation::new(open);
-        let (prompt, detokenizer, prefix, seed, parameters, matcher, lanes) = match work {
+        let (prompt, detokenizer, prefix, seed, parameters, (matcher, thinking), lanes) = match work
+        {
             Ok(Work::Generate {
                 prompt,
                 detokenizer,
@@ -141,6 +142,7 @@ impl Generator {
                 seed,
                 parameters,
                 matcher,
+                thinking,
                 lanes,
             }) => (
                 prompt,
@@ -148,7 +150,7 @@ impl Generator {
                 prefix,
                 seed,
                 Arc::new(parameters),
-                matcher,
+                (matcher, thinking),
                 lanes,
             ),
             Ok(Work::Encode { .. }) => {
@@ -170,9 +172,10 @@ impl Generator {
                 seed,
                 queue_key: generation.open.queue_key,
             };
-            let constraint = matcher
-                .as_deref()
-                .map(|matcher| Constraint::new(matcher.clone(), self.shape.vocabulary));
+            let constraint = (matcher.is_some() || thinking.is_some()).then(|| {
+                let (matcher, thinking) = (matcher.as_deref(), thinking.as_deref());
+                Constraint::new(matcher.cloned(), thinking.cloned(), self.shape.vocabulary)
+            });
             let lanes = lanes.as_deref().map(|lanes| {
                 let lanes = lanes.clone();
                 let seed = choice_seed(lanes.seed(), choice);

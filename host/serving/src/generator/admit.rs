@@ -93,7 +93,9 @@ impl Generator {
     /// blocks.
     fn waits_for_first(&self, sequence: &Sequence) -> bool {
         let first = first_of(sequence.request);
-        let has_prompt = |other: &Sequence| other.made() > 0 || other.generates();
+        // What is underway is not kept for others yet.
+        let has_prompt =
+            |other: &Sequence| other.made() > 0 || other.written + 1 == other.tokens.len();
         sequence.choice > 0
             && (self.waiting.contains_key(&first)
                 || self

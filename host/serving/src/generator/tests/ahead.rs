@@ -123,6 +123,23 @@ fn who_guesses_waits_for_its_token_and_who_does_not_goes_ahead() {
 }
 
 #[test]
+fn further_answers_to_a_prompt_find_its_blocks_ahead_too() {
+    let run = |ahead| {
+        let mut bench = Bench::new(shape(4, 64, 128), limits()).ahead(ahead);
+        let mut asked = ask(&"one prompt ".repeat(6), 8);
+        asked.parameters.n = 3;
+        let pending = bench.submit(&asked);
+        bench.run();
+        check(&asked, &pending, 128, &hashed);
+        bench.stats()
+    };
+    let [without, with] = [false, true].map(run);
+    assert!(with.prefix_hit_tokens > 100, "{with:?}");
+    assert_eq!(with.prefix_hit_tokens, without.prefix_hit_tokens);
+    assert_eq!(with.prompt_rows, without.prompt_rows);
+}
+
+#[test]
 fn steps_that_are_long_are_not_begun_ahead() {
     for (milliseconds, ahead) in [(5, true), (19, true), (21, false), (80, false)] {
         let mut bench = Bench::new(shape(2, 64, 256), limits()).ahead(true);

@@ -36,8 +36,8 @@ pub use commit::{
     SinkPosition, SlotVersion, TaskCut, TaskId, TaskImage,
 };
 pub use decoder::{
-    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, MOST_LOGPROBS,
-    Ran, SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
+    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, FedToken,
+    MOST_LOGPROBS, Ran, SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
 };
 pub use feed::{ChoiceEnd, TokenEvent, TokenFeed, TokenWhat};
 pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};

@@ -34,6 +34,8 @@ pub(crate) struct Sequence {
     pub(crate) queue_key: QueueKey,
     /// What it needed when it was queued last.
     pub(crate) remaining: Remaining,
+    /// While the step after one that runs is planned: what that one does to it.
+    pub(crate) underway: Underway,
     /// When its last token was made.
     last_token: Option<Moment>,
     prompt: usize,
@@ -49,6 +51,15 @@ pub(crate) struct Sequence {
     guesses: Vec<u32>,
     /// How the token after `tokens` is drawn, and the one after each guess.
     samplings: Vec<Sampling>,
+}
+
+/// What a step that runs does to a sequence.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Underway {
+    /// Rows it writes.
+    pub(crate) rows: usize,
+    /// Which of the step's tokens will be its next, if one is drawn for it.
+    pub(crate) sampling: Option<usize>,
 }
 
 /// Who a sequence is.
@@ -92,6 +103,7 @@ impl Sequence {
             rate: GuessRate::default(),
             queue_key: identity.queue_key,
             remaining: Remaining::default(),
+            underway: Underway::default(),
             last_token: None,
             prompt: prompt.len(),
             context: identity.context,
@@ -140,9 +152,24 @@ impl Sequence {
         self.tokens.len() - self.prompt
     }
 
-    /// Tokens that are not in the blocks, at least one.
+    /// Tokens, with the one that is underway.
+    pub(crate) fn length(&self) -> usize {
+        self.tokens.len() + usize::from(self.underway.sampling.is_some())
+    }
+
+    /// How many of its tokens are in the blocks, with the rows that are underway.
+    pub(crate) fn position(&self) -> usize {
+        self.written + self.underway.rows
+    }
+
+    /// Tokens that are not in the blocks, at least one; what is underway is there.
     pub(crate) fn unwritten(&self) -> usize {
-        self.tokens.len() - self.written
+        self.length() - self.position()
+    }
+
+    /// Whether it is full with the token that is underway.
+    pub(crate) fn ends_with_underway(&self) -> bool {
+        self.underway.sampling.is_some() && self.left() <= 1
     }
 
     /// Whether one row is all it needs for its next token.

@@ -12,6 +12,7 @@ use crate::matrix::{
     Arrived, BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing, upload_vector,
 };
 use crate::program::{Builder, Count, Plan};
+use crate::sampling::Sampler;
 use crate::site::Site;
 
 /// What loading a model works with.
@@ -38,6 +39,8 @@ pub(super) struct StepBuffers<B = Buffer> {
     pub(super) tables: B,
     /// `[samples, padded vocabulary]` f32.
     pub(super) logits: B,
+    /// What a step draws: `shaders/sampling/sampling_result.wgsl`. The next step begins with it.
+    pub(super) drawn: B,
 }
 
 /// The same on a device.
@@ -53,6 +56,7 @@ impl StepBuffers {
             step: self.step.on_device()?.clone(),
             tables: self.tables.on_device()?.clone(),
             logits: self.logits.on_device()?.clone(),
+            drawn: self.drawn.on_device()?.clone(),
         })
     }
 }
@@ -122,11 +126,13 @@ impl<'a> DecoderLoading<'a> {
         let sizes = self.sizes;
         let step = StepWords::most(sizes.rows) * 4;
         let logits = sizes.samples * sizes.vocabulary * 4;
+        let drawn = Sampler::result_bytes_of(sizes.samples);
         let (tables, lower) = ((sizes.tables * 4) as u64, "lower max_rows or context");
         Ok(StepBuffers {
             step: self.storage("the rows of a step", step as u64, "lower max_rows")?,
             tables: self.storage("the block tables of a step", tables, lower)?,
             logits: self.storage("the logits of a step", logits as u64, "lower max_samples")?,
+            drawn: self.storage("sampled tokens", drawn, "lower max_samples")?,
         })
     }
 
@@ -236,7 +242,8 @@ impl<'a> DecoderLoading<'a> {
         let embedding = self.checkpoint.tensor(DecoderTensor::Embedding)?;
         let embedding = self.pack("embedding", Packing::plain(embedding))?;
         let mut builder = Builder::new(self.site, self.kernels, &step_buffers.step);
-        builder.embed(&embedding, &rows.stream, config.embedding_scale as f32)?;
+        let (drawn, scale) = (&step_buffers.drawn, config.embedding_scale as f32);
+        builder.embed(&embedding, Some(drawn), &rows.stream, scale)?;
         for layer in 0..config.layers.len() {
             let rope = config.layers.get(layer).and_then(|layer| layer.rope);
             let angles = angles.get(rope.unwrap_or(0)).or(angles.first());

@@ -1,8 +1,9 @@
 //! A step as the device takes it: cut into passes of so many rows, each a list of words.
 
-use tidegate_contract::{BLOCK, Sampling, StepSequence};
+use tidegate_contract::{BLOCK, FedToken, Sampling, StepSequence};
 
 use super::company::{Partition, Row};
+use crate::kernels::EmbedKernel;
 use crate::program::{Extent, RowContext};
 
 /// Consecutive tokens of one sequence of a step.
@@ -139,6 +140,18 @@ impl StepWords {
         extent
     }
 
+    /// Has tokens of a pass that was filled in fed on the device.
+    pub(crate) fn feed(&mut self, pass: &[Piece], fed: &[FedToken]) {
+        let mut row = 0;
+        for piece in pass {
+            let of_piece = |fed: &&FedToken| fed.sequence == piece.sequence;
+            if let Some(fed) = fed.iter().find(of_piece) {
+                self.step[4 + 4 * row + 1] = EmbedKernel::FED + fed.sampling as u32;
+            }
+            row += piece.to - piece.from;
+        }
+    }
+
     /// Says which rows attention takes together.
     fn take_together(&mut self, extent: &mut Extent) {
         let row = |row: &RowContext| Row {
@@ -255,6 +268,17 @@ mod tests {
             ]
             .concat()
         );
+        // A token that is fed, in the row of its sequence alone.
+        let step = [sequence(0, 2, 1), sequence(9, 1, 1), sequence(3, 1, 1)];
+        let fed = [(2, 5), (1, 0)].map(|(sequence, sampling)| FedToken { sequence, sampling });
+        let pass_of_fed = &passes(&step, 8, 8)[0];
+        let mut words_of_fed = StepWords::default();
+        words_of_fed.fill(&step, pass_of_fed, &mut Vec::new());
+        words_of_fed.feed(pass_of_fed, &fed);
+        let tokens = words_of_fed.step[4..].chunks(4).map(|entry| entry[1]);
+        let fed_from = |sampling| EmbedKernel::FED + sampling;
+        assert!(tokens.eq([0, 1, fed_from(0), fed_from(5)]));
+        let step = [sequence(15, 2, 0), sequence(0, 2, 1)];
         // Where attention asks which rows go together: none do, so few are they.
         let mut asked = StepWords::new(8);
         let extent = asked.fill(&step, pass, &mut samples);

@@ -496,6 +496,16 @@ impl Open {
         matches!(polled, Ok(Ok(status)) if status.is_queue_empty())
     }
 
+    /// Whether a submission has been done, as far as is known without waiting.
+    pub(crate) fn has_ended(&self, submission: &wgpu::SubmissionIndex) -> bool {
+        let wait = wgpu::PollType::Wait {
+            submission_index: Some(submission.clone()),
+            timeout: Some(Duration::ZERO),
+        };
+        let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(wait)));
+        matches!(polled, Ok(Ok(_)))
+    }
+
     /// Waits for a submission without being told of any failure but a loss.
     fn poll(
         &self,

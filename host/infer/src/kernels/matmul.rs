@@ -459,6 +459,9 @@ impl EmbedKernel {
     /// Lanes of a workgroup.
     pub(crate) const LANES: u32 = LANES;
 
+    /// In place of a token id, with the number of a sampling added: what that sampling of the step before draws.
+    pub(crate) const FED: u32 = 1 << 31;
+
     pub(crate) fn name(self) -> &'static str {
         "embed"
     }
@@ -469,7 +472,7 @@ impl EmbedKernel {
 
     pub(crate) fn bindings(self) -> Vec<(u32, Access)> {
         use Access::{Read, Uniform, Write};
-        let mut bindings = vec![(0, Read), (1, Read), (3, Write), (4, Uniform)];
+        let mut bindings = vec![(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform)];
         bindings.extend(more_planes(self.stored));
         bindings
     }
@@ -478,7 +481,7 @@ impl EmbedKernel {
         let mut files = vec![shader!("step.wgsl")];
         files.extend(weights(self.stored, self.layout));
         files.push(shader!("weights/embed.wgsl"));
-        join(&[("LANES", Self::LANES)], &files)
+        join(&[("LANES", Self::LANES), ("FED", Self::FED)], &files)
     }
 
     pub(crate) fn in_use() -> Vec<EmbedKernel> {

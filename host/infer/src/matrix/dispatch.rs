@@ -37,10 +37,12 @@ fn subgroups(traits: Traits) -> Subgroups {
 }
 
 impl Builder<'_> {
-    /// Token rows of `table` times `scale` into `output` `[rows, width]`.
+    /// Token rows of `table` times `scale` into `output` `[rows, width]`. `drawn` is where the step before leaves what it draws,
+    /// as `shaders/sampling/sampling_result.wgsl` writes it, for tokens that are fed from there.
     pub(crate) fn embed(
         &mut self,
         table: &Matrix,
+        drawn: Option<&Buffer>,
         output: &Buffer,
         scale: f32,
     ) -> Result<(), LoadError> {
@@ -56,7 +58,7 @@ impl Builder<'_> {
                 shard.columns as u32,
                 scale.to_bits(),
                 table.groups as u32,
-                0,
+                table.columns as u32,
                 0,
                 0,
             ];
@@ -69,13 +71,15 @@ impl Builder<'_> {
                 },
                 Axis::Fixed(1),
             ];
-            let mut buffers = vec![self.step, &shard.values, output, &parameters];
+            // Where no token is fed nobody reads it.
+            let drawn = drawn.unwrap_or(self.step);
+            let mut buffers = vec![self.step, &shard.values, drawn, output, &parameters];
             buffers.extend(shard.more());
             let work = Work::Rows(table.width as u64);
             // Each row is in one shard; which, the host does not ask. They are counted in the first.
             let first = [
                 Touch::read(1, Area::Cells(shard.row_bytes(table.groups))),
-                Touch::write(2, Area::Cells(table.width as u64 * 4)),
+                Touch::write(3, Area::Cells(table.width as u64 * 4)),
             ];
             let touches = if shard.first == 0 { &first[..] } else { &[] };
             let choice = SizedKernel::always(kernel, grid);

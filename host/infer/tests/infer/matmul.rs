@@ -190,7 +190,7 @@ fn unchecked_products_give_the_bits_of_checked_ones() {
                 let products = [
                     lab.matmul(vec![a.tensor()], row, Some(&residual)),
                     lab.gated(parts, Activation::Silu, &input),
-                    lab.embed(a.tensor(), &[66, 0, 31, 32], 2.0),
+                    lab.embed(a.tensor(), &[66, 0, 31, 32], &[], 2.0),
                 ];
                 let run = |(experiment, width)| {
                     let experiment = Result::unwrap(experiment);
@@ -265,12 +265,15 @@ fn an_embedding_is_the_exact_row_of_each_token_in_every_format() {
             for &width in widths(format) {
                 let table = Weights::random(&mut random, format, 71, width);
                 let ids = [70, 0, 31, 32, 33, 70, 5];
-                let experiment = lab.embed(table.tensor(), &ids, 2.0).unwrap();
+                // Then those that were drawn on the device, the last of them first.
+                let drawn = [9, 66, 0];
+                let experiment = lab.embed(table.tensor(), &ids, &drawn, 2.0).unwrap();
                 lab.run(&experiment, 1).unwrap();
                 let found = lab.output_of(&experiment, 0, width).unwrap();
                 let row = |id: &u32| &table.values[*id as usize * width..][..width];
                 let expected: Vec<f32> = ids
                     .iter()
+                    .chain(drawn.iter().rev())
                     .flat_map(row)
                     .map(|value| *value as f32 * 2.0)
                     .collect();
@@ -354,7 +357,7 @@ fn a_matrix_beyond_the_largest_binding_is_split_by_rows() {
             assert_near(&found, &weights.product(&input), &what);
 
             let ids: Vec<u32> = (0..67).collect();
-            let experiment = lab.embed(weights.tensor(), &ids, 1.0).unwrap();
+            let experiment = lab.embed(weights.tensor(), &ids, &[], 1.0).unwrap();
             assert_eq!(lab.run(&experiment, 1).unwrap(), shards, "{what}");
             let found = lab.output_of(&experiment, 0, 64).unwrap();
             let found: Vec<f64> = found.into_iter().map(f64::from).collect();

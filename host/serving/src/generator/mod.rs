@@ -3,13 +3,15 @@
 //! It has no thread and no clock: the time is given to it. A step is made in two halves, [`Generator::plan`] and, when
 //! the decoder has run it, [`Generator::deliver`] or [`Generator::failed`]. In between, while it runs, masks are made
 //! ([`Generator::mask`]) and those who asked are told what the step before has made ([`Generator::hand_on`]). Requests come
-//! and go at any time: whoever has gone when a step comes back has no part in what it made.
+//! and go at any time: whoever has gone when a step comes back has no part in what it made. While it runs the next one can
+//! be planned already ([`Generator::plan_after`]), and is filled in when the first was delivered ([`Generator::fill_in`]).
 //!
 //! A step has a budget of rows: first one for every answer in the making, then guesses, then prompts in pieces, each in
 //! the order of [`crate::order::QueueKey::rank`]. Where KV blocks run out, the worst ranked gives its own back and is
 //! queued again with its tokens.
 
 mod admit;
+mod ahead;
 mod deliver;
 mod draft;
 mod drafting;
@@ -317,7 +319,7 @@ impl Generator {
     fn look_beside(&mut self) {
         let generating = self.running.iter().filter(|s| s.generates());
         let mut answers = generating.fold(StepSize::default(), |answers, sequence| {
-            answers.with_answer(1, sequence.written)
+            answers.with_answer(1, sequence.position())
         });
         let rows_per_step = match answers.decode {
             0 => self.limits.step_tokens,

@@ -377,14 +377,16 @@ fn erf(x: f64) -> f64 {
     (1.0 - series * (-x * x).exp()) * x.signum()
 }
 
-/// The first row of a table, its last, and one between, times a factor.
+/// The first row of a table, its last, and one between, times a factor; two of them also as tokens that were drawn.
 pub(super) fn embedding(lab: &Lab, stored: StorageFormat) -> Result<(), Failure> {
     let mut numbers = Numbers(7);
     let (tokens, scale) = (70, 1.5);
     let table = Weights::new(&mut numbers, stored, tokens, widths(stored)[0])?;
     let ids = [0, tokens as u32 - 1, 33];
-    let experiment = lab.embed(table.tensor()?, &ids, scale)?;
-    let rows = ids.iter().map(|id| &table.rows[*id as usize]);
+    let drawn = [33, tokens as u32 - 1];
+    let experiment = lab.embed(table.tensor()?, &ids, &drawn, scale)?;
+    let rows = ids.iter().chain(drawn.iter().rev());
+    let rows = rows.map(|id| &table.rows[*id as usize]);
     let near = |x: &f64| (x * f64::from(scale), 1e-5 * (1.0 + x.abs()));
     let expected: Vec<Near> = rows.flatten().map(near).collect();
     let case = format!("{stored:?} embeddings");

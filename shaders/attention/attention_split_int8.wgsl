@@ -30,3 +30,12 @@ fn scales_of(place: u32, head: u32) -> vec2<f32> {
     let at = scales_at(place, head) + place % BLOCK / 4u;
     return vec2<f32>(bitcast<f32>(keys[at][place % 4u]), bitcast<f32>(values[at][place % 4u]));
 }
+
+// What goes through workgroup memory: four quads.
+alias Staged = vec4<u32>;
+
+const STAGED_QUADS: u32 = 4u;
+
+fn quad_of(x: Staged, i: u32) -> vec4<f32> {
+    return from_kv(x[i]);
+}

@@ -26,3 +26,12 @@ fn of_value(value: u32, d: u32) -> vec4<f32> {
 fn scales_of(place: u32, head: u32) -> vec2<f32> {
     return vec2<f32>(1.0);
 }
+
+// What goes through workgroup memory: a quad.
+alias Staged = Kv;
+
+const STAGED_QUADS: u32 = 1u;
+
+fn quad_of(x: Staged, i: u32) -> vec4<f32> {
+    return from_kv(x);
+}

@@ -247,7 +247,7 @@ impl Lab {
             merges(self.kernels.base, self.gpu.features()).then(|| self.output(rows * shape.heads));
         let outputs = [Some(output.clone()), written.clone()];
         let outputs = outputs.into_iter().flatten().collect();
-        let together = rows_together(self.kernels.base, heads.heads, heads.kv_heads);
+        let together = rows_together(self.kernels.base, [shape.heads, shape.kv_heads, shape.dim]);
         let words = StepWords::new(together);
         self.experiment_of(words, step, outputs, |builder, tables| {
             let cache = KvBuffers {

@@ -290,7 +290,16 @@ fn what_lies_behind_the_last_position_is_not_looked_at() {
                     kv,
                     ..HeadShape::plain(4, 2, dim, 20)
                 };
-                for (first, rows) in [(0, 1), (2, 1), (30, 1), (32, 4), (257, 1), (250, 8)] {
+                for (first, rows) in [
+                    (0, 1),
+                    (2, 1),
+                    (30, 1),
+                    (32, 4),
+                    (257, 1),
+                    (250, 8),
+                    (230, 20),
+                    (260, 11),
+                ] {
                     let what = format!("{what}, {shape:?}, {rows} rows from {first}");
                     check_end(&what, &lab, shape, first, rows);
                 }
@@ -444,6 +453,65 @@ fn a_row_is_attended_the_same_alone_and_among_its_neighbours() {
                     "{what}, {heads}, row {first}"
                 );
             }
+        }
+    }
+}
+
+/// Numbers of all the bits that f32 has, over the splits of GPUs: a row of a tile has the bits that it has alone, in any chunk, in
+/// every width of heads, and where its window begins in another split than that of its neighbours.
+#[test]
+fn a_row_of_a_tile_has_the_bits_that_it_has_alone_and_in_any_chunk() {
+    for (what, lab) in labs() {
+        for (heads, kv_heads, dim, window, softcap, first) in [
+            (2, 2, 8, None, None, 240),
+            (2, 1, 64, Some(100), None, 330),
+            (3, 1, 80, None, Some(3.0), 490),
+            (4, 1, 128, Some(257), None, 500),
+            (5, 1, 36, None, None, 0),
+            (7, 1, 64, None, None, 700),
+            (16, 2, 132, Some(300), Some(2.0), 540),
+            (1, 1, 256, None, None, 250),
+        ] {
+            for kv in KvPrecision::ALL {
+                let shape = HeadShape {
+                    kv,
+                    window,
+                    softcap,
+                    ..HeadShape::plain(heads, kv_heads, dim, 50)
+                };
+                check_chunks(&format!("{what}, {shape:?}"), &lab, shape, first);
+            }
+        }
+    }
+}
+
+fn check_chunks(what: &str, lab: &Lab, shape: HeadShape, first: usize) {
+    const ROWS: usize = 53;
+    let table: Vec<u32> = (0..50).map(|block| block * 7 % 50).collect();
+    let mut random = Random(shape.dim as u64);
+    let row = shape.heads * shape.dim;
+    let queries = random.units(ROWS * row);
+    let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
+    let (keys, values) = (random.units(count), random.units(count));
+    let attend = |from: usize, rows: usize| {
+        let queries = &queries[from * row..][..rows * row];
+        let step = [sequence(first + from, rows, &table)];
+        let experiment = lab.attention(shape, queries, [&keys, &values], &step);
+        let experiment = experiment.unwrap();
+        lab.run(&experiment, 1).unwrap();
+        lab.output_of(&experiment, 0, shape.dim).unwrap()
+    };
+    let whole = attend(0, ROWS);
+    for each in [1, 3, 20, 33] {
+        // Alone some are enough.
+        let some = (0..ROWS)
+            .step_by(each)
+            .step_by(if each == 1 { 6 } else { 1 });
+        for from in some {
+            let rows = each.min(ROWS - from);
+            let what = format!("{what}, {rows} rows from {from}");
+            let expected = &whole[from * row..][..rows * row];
+            crate::support::assert_same(&attend(from, rows), expected, &what);
         }
     }
 }

@@ -14,7 +14,7 @@ const ROWS: u32 = 1u;
 const FOURS: u32 = (HEADS + 3u) / 4u;            // of heads, whose maxima are taken together
 const ROUNDS: u32 = (HEADS + PAIR - 1u) / PAIR;  // of heads, whose sums are
 
-var<workgroup> places: array<u32, LANES>;          // where the head of each position of the split lies
+var<workgroup> places: array<u32, LANES>;          // where the value of each position of the split lies
 var<workgroup> weights: array<f32, HEADS * LANES>; // of each position, once the highest score is known
 var<workgroup> scales: array<f32, LANES>;          // of its value
 var<workgroup> partial: array<vec4<f32>, PAIR * LANES>; // [PAIR, LANES]
@@ -63,8 +63,8 @@ fn main(place: Place) {
         var before = highest;
         if (visible) {
             let cached = paged(entry.x, begin + place.lane);
-            let key = head_at(cached, kv_head(unit));
-            places[place.lane] = key;
+            let key = key_at(cached, kv_head(unit), 0u);
+            places[place.lane] = head_at(cached, kv_head(unit));
             let scales_here = scales_of(cached, kv_head(unit));
             if (SCALED) {
                 scales[place.lane] = scales_here.y;

@@ -11,7 +11,7 @@
 @group(0) @binding(7) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
 // A query is a head of a row: HEADS * ROWS of them, QUERIES at most. Lanes have three roles:
-// - in scores, one of 64, which has positions 64 apart, in one of four groups of OWN queries;
+// - in scores, one of 64, which has positions 64 apart, in one of four groups of OWN queries; it brings the key of its own position;
 // - in values, a quad of a head, of EACH queries;
 // - in sums of weights, every eighth position of one query.
 
@@ -19,15 +19,14 @@ const QUERIES: u32 = 32u;
 const OWN: u32 = 8u;
 const EACH: u32 = HEAD_LANES / 8u;        // queries of a lane in values: QUERIES * HEAD_LANES / LANES
 const STEP: u32 = 32u;                    // positions whose weights are in workgroup memory at once; VALUES of them have values there
-const PITCH: u32 = LANES + 4u;            // of keys, so that those who bring them meet no bank twice
-const PAIRS: u32 = QUERIES / 2u + 1u;     // of weights of a position, one beyond for the same reason
+const PAIRS: u32 = QUERIES / 2u + 1u;     // of weights of a position, one beyond, so that those who write them meet no bank twice
 const VALUE_PITCH: u32 = HEAD_LANES / STAGED_QUADS;
 const NOTHING: f32 = -3.0e38;             // a score that weighs nothing
 const HIDDEN: f32 = -1.0;                 // stands for the weight of what a row does not see: it may be no number there
 
-var<workgroup> places: array<u32, LANES>;               // where the head of each position of the split lies
+var<workgroup> places: array<u32, LANES>;               // where the value of each position of the split lies
 var<workgroup> scales: array<f32, LANES>;               // of its value
-var<workgroup> staged: array<Staged, COLUMNS * PITCH>;  // keys: [COLUMNS, PITCH]; values: [VALUES, VALUE_PITCH]
+var<workgroup> staged: array<Staged, COLUMNS * LANES>;  // keys: [COLUMNS, LANES]; values: [VALUES, VALUE_PITCH]
 var<workgroup> weights: array<vec2<f32>, STEP * PAIRS>; // [STEP, PAIRS]; maxima on their way
 var<workgroup> aside: array<f32, LANES>;                // scales of keys, maxima or sums: [QUERIES, 8]
 var<workgroup> highest: array<f32, QUERIES>;
@@ -80,17 +79,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     for (var begin = first_begin; begin < end; begin += SPLIT) {
         // Nobody reads what is left of the split before any more.
         workgroupBarrier();
-        {
-            let position = clamp(begin + lane, seen, end - 1u);
-            let cached = paged(entry.x, position);
-            places[lane] = head_at(cached, kv_head(unit));
-            if (SCALED) {
-                let of_position = scales_of(cached, kv_head(unit));
-                aside[lane] = of_position.x;
-                scales[lane] = of_position.y;
-            }
+        let cached = paged(entry.x, clamp(begin + lane, seen, end - 1u));
+        let key = key_at(cached, kv_head(unit), 0u);
+        places[lane] = head_at(cached, kv_head(unit));
+        if (SCALED) {
+            let of_position = scales_of(cached, kv_head(unit));
+            aside[lane] = of_position.x;
+            scales[lane] = of_position.y;
         }
-        workgroupBarrier();
 
         // Scores.
         var products: array<vec4<f32>, OWN>;
@@ -99,16 +95,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         for (var first = 0u; first < width; first += COLUMNS) {
             for (var k = 0u; k < COLUMNS; k++) {
-                let at = (lane + k * LANES) / COLUMNS;
-                let column = lane % COLUMNS;
-                staged[column * PITCH + at] = keys[places[at] + min(first + column, width - 1u)];
+                staged[k * LANES + lane] = keys[key + min(first + k, width - 1u) * BLOCK];
             }
             workgroupBarrier();
             for (var t = 0u; t < COLUMNS; t++) {
-                let s_0 = staged[t * PITCH + own];
-                let s_1 = staged[t * PITCH + own + 64u];
-                let s_2 = staged[t * PITCH + own + 128u];
-                let s_3 = staged[t * PITCH + own + 192u];
+                let s_0 = staged[t * LANES + own];
+                let s_1 = staged[t * LANES + own + 64u];
+                let s_2 = staged[t * LANES + own + 128u];
+                let s_3 = staged[t * LANES + own + 192u];
                 for (var i = 0u; i < STAGED_QUADS; i++) {
                     let quad = (first + t) * STAGED_QUADS + i;
                     if (quad < params.stride4) {

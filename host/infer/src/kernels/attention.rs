@@ -3,7 +3,7 @@
 use super::Kernel;
 use super::binding::{Access, Bindings};
 use super::heads::{Heads, KvBuffers};
-use super::kv::KvPrecision;
+use super::kv::{KvPrecision, keys_file};
 use super::norm::{needs, reduction};
 use super::source::{LANES, for_each_lane, join, shader};
 use super::variant::Base;
@@ -456,6 +456,7 @@ impl AttentionKernel {
                     shader!("step.wgsl"),
                     shader!("attention/tables.wgsl"),
                     shader!("attention/paged.wgsl"),
+                    keys_file(Base::Portable),
                     kv.file(),
                     reduction(base),
                     shader!("attention/attention.wgsl"),
@@ -488,6 +489,7 @@ impl AttentionKernel {
                     shader!("step.wgsl"),
                     shader!("attention/tables.wgsl"),
                     shader!("attention/paged.wgsl"),
+                    keys_file(Base::Portable),
                     kv.file(),
                     shader!("attention/attention.wgsl"),
                     shader!("attention/attention_splits.wgsl"),

@@ -908,7 +908,7 @@ fn int8_that_is_rounded_or_scales_wrong_is_not_used() {
             "attention_values",
             ("return weights * scales;", "return weights;"),
         ),
-        (portable, "attention", ("product *= scales.x;", "")),
+        (portable, "attention", ("product *= scales_here.x;", "")),
         (portable, "attention", ("v_2 *= scales[at_2];", "")),
         (portable, "attention_tile", ("v *= scales[at + i];", "")),
         (

@@ -13,9 +13,10 @@
 const ROWS: u32 = 1u;
 const FOURS: u32 = (HEADS + 3u) / 4u;            // of heads, whose maxima are taken together
 const ROUNDS: u32 = (HEADS + PAIR - 1u) / PAIR;  // of heads, whose sums are
+const PITCH: u32 = LANES + 8u;                   // of weights, so that those who add up eighths meet no bank twice
 
 var<workgroup> places: array<u32, LANES>;          // where the value of each position of the split lies
-var<workgroup> weights: array<f32, HEADS * LANES>; // of each position, once the highest score is known
+var<workgroup> weights: array<f32, HEADS * PITCH>; // of each position, once the highest score is known
 var<workgroup> scales: array<f32, LANES>;          // of its value
 var<workgroup> partial: array<vec4<f32>, PAIR * LANES>; // [PAIR, LANES]
 var<workgroup> totals: array<f32, HEADS * 8u>;     // [HEADS, 8]
@@ -97,7 +98,7 @@ fn main(place: Place) {
                     product *= scales_here.x;
                 }
                 let score = score_of(product);
-                weights[g * LANES + place.lane] = score;
+                weights[g * PITCH + place.lane] = score;
                 highest[g] = max(highest[g], score);
             }
         }
@@ -115,9 +116,9 @@ fn main(place: Place) {
         for (var g = 0u; g < HEADS; g++) {
             var weight = 0.0;
             if (visible) {
-                weight = exp(weights[g * LANES + place.lane] - highest[g]);
+                weight = exp(weights[g * PITCH + place.lane] - highest[g]);
             }
-            weights[g * LANES + place.lane] = weight;
+            weights[g * PITCH + place.lane] = weight;
         }
         workgroupBarrier();
         // What was summed up to here weighs less by how much higher the highest score is now.
@@ -127,7 +128,7 @@ fn main(place: Place) {
                 factor = select(factor, exp(before[g] - highest[g]), place.lane / 8u == g);
             }
             var sum = 0.0;
-            let first = place.lane / 8u * LANES + place.lane % 8u;
+            let first = place.lane / 8u * PITCH + place.lane % 8u;
             for (var i = 0u; i < LANES; i += 8u) {
                 sum += weights[first + i];
             }
@@ -157,7 +158,7 @@ fn main(place: Place) {
                     v_3 *= scales[at_3];
                 }
                 for (var g = 0u; g < HEADS; g++) {
-                    let w = g * LANES;
+                    let w = g * PITCH;
                     own[g] += weights[w + at] * v_0;
                     own[g] += select(0.0, weights[w + at_1], at + 1u < last) * v_1;
                     own[g] += select(0.0, weights[w + at_2], at + 2u < last) * v_2;

@@ -20,6 +20,7 @@ const OWN: u32 = 8u;
 const EACH: u32 = HEAD_LANES / 8u;        // queries of a lane in values: QUERIES * HEAD_LANES / LANES
 const STEP: u32 = 32u;                    // positions whose weights are in workgroup memory at once; VALUES of them have values there
 const PAIRS: u32 = QUERIES / 2u + 1u;     // of weights of a position, one beyond, so that those who write them meet no bank twice
+const EIGHTHS: u32 = 9u;                  // of a query, one beyond as well
 const VALUE_PITCH: u32 = HEAD_LANES / STAGED_QUADS;
 const NOTHING: f32 = -3.0e38;             // a score that weighs nothing
 const HIDDEN: f32 = -1.0;                 // stands for the weight of what a row does not see: it may be no number there
@@ -28,7 +29,7 @@ var<workgroup> places: array<u32, LANES>;               // where the value of ea
 var<workgroup> scales: array<f32, LANES>;               // of its value
 var<workgroup> staged: array<Staged, COLUMNS * LANES>;  // keys: [COLUMNS, LANES]; values: [VALUES, VALUE_PITCH]
 var<workgroup> weights: array<vec2<f32>, STEP * PAIRS>; // [STEP, PAIRS]; maxima on their way
-var<workgroup> aside: array<f32, LANES>;                // scales of keys, maxima or sums: [QUERIES, 8]
+var<workgroup> aside: array<f32, QUERIES * EIGHTHS>;    // scales of keys, or maxima or sums: [QUERIES, EIGHTHS]
 var<workgroup> highest: array<f32, QUERIES>;
 var<workgroup> factors: array<f32, QUERIES>;
 
@@ -155,13 +156,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             let pair = weights[i * PAIRS + of_pair];
             most_of_eighth = max(most_of_eighth, select(pair.x, pair.y, second));
         }
-        aside[lane] = most_of_eighth;
+        aside[lane / 8u * EIGHTHS + lane % 8u] = most_of_eighth;
         workgroupBarrier();
         if (lane < QUERIES) {
             let before = highest[lane];
             var now = before;
             for (var i = 0u; i < 8u; i++) {
-                now = max(now, aside[lane * 8u + i]);
+                now = max(now, aside[lane * EIGHTHS + i]);
             }
             highest[lane] = now;
             factors[lane] = exp(before - now);
@@ -253,7 +254,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         total = total * factors[lane / 8u] + sum;
     }
 
-    aside[lane] = total;
+    aside[lane / 8u * EIGHTHS + lane % 8u] = total;
     workgroupBarrier();
     for (var e = 0u; e < EACH; e++) {
         let query = first_query + e;
@@ -266,9 +267,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         if (number < first) {
             continue;
         }
-        var whole = aside[query * 8u];
+        var whole = aside[query * EIGHTHS];
         for (var i = 1u; i < 8u; i++) {
-            whole += aside[query * 8u + i];
+            whole += aside[query * EIGHTHS + i];
         }
         let head = (tile.x + row) * params.heads + unit * HEADS + query % HEADS;
         if (parts_of_row(position) == 1u) {

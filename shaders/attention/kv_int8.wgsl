@@ -4,8 +4,8 @@
 // prompt was cut and on which of its positions were there already. So it has the same bits in any company.
 //
 // A block is [BLOCK, kv_heads, width] of values (of keys, as keys_by_*.wgsl says), a head padded to 16 elements, then
-// [kv_heads, BLOCK] of scales: positions that
-// attention reads together have theirs beside each other. UNIT quads of a head are read at once.
+// [kv_heads, BLOCK] of scales: positions that attention reads together have theirs beside each other. UNIT quads of a head are
+// read at once.
 
 alias Kv = u32;
 alias KvPair = vec2<u32>;

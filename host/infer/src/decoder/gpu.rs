@@ -16,7 +16,9 @@ use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
-use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name, rows_together};
+use crate::kernels::{
+    Kernel, KernelSet, Together, choose_kernels, products_by_name, rows_together,
+};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
 use crate::program::{Extent, Plan, Program, each_fits, submissions};
@@ -208,8 +210,7 @@ impl GpuDecoder {
             readback: None,
             words: StepWords::new(rows_together(
                 kernels.base,
-                config.heads as u32,
-                config.kv_heads as u32,
+                [config.heads, config.kv_heads, config.head_dim],
             )),
             pass: [sizes.rows, sizes.samples],
             scratch: sizes.scratch,
@@ -232,8 +233,8 @@ impl GpuDecoder {
         self.memory
     }
 
-    /// Rows that its attention takes together at most.
-    pub(crate) fn together(&self) -> u32 {
+    /// How its attention takes rows together.
+    pub(crate) fn together(&self) -> Together {
         self.words.together()
     }
 

@@ -89,6 +89,7 @@ impl Store {
                 kv.file(),
                 shader!("matmul/store_heads.wgsl"),
                 shader!("attention/paged.wgsl"),
+                shader!("attention/keys_by_column.wgsl"),
             ],
             Store::Gated(activation) => vec![
                 activate(Some(activation)),

@@ -25,7 +25,7 @@ pub use profile::{DeviceProfile, PROFILES};
 
 use crate::decoder::{Piece, StepWords, on_paper};
 use crate::device::ComputeCost;
-use crate::kernels::{Kernel, expected_kernels};
+use crate::kernels::{Kernel, Together, expected_kernels};
 use crate::load_error::LoadError;
 use crate::program::{Dispatch, Plan, SizedKernel};
 use crate::touch::Touch;
@@ -292,8 +292,8 @@ const MOST_SIDE_BY_SIDE: u64 = 8192;
 /// What makes the sheet of a step.
 struct Sheet<'a> {
     plan: &'a Plan,
-    /// Rows that attention takes together at most.
-    together: u32,
+    /// How attention takes rows together.
+    together: Together,
     device: &'a DeviceProfile,
     /// [`LOOKED_AT`]
     looked_at: u32,

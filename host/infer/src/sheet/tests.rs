@@ -77,7 +77,10 @@ fn what_fits_a_cache_never_comes_from_memory_again_and_what_does_not_comes_once_
                     let (kernel, needed) = (dispatch.kernel, dispatch.needed_bytes);
                     assert!(dispatch.asked_bytes >= needed, "{kernel}");
                     // Nobody asks for a piece more than once for each workgroup's part of it.
-                    let most = 2 * dispatch.asked_bytes + 4096 * product(dispatch.workgroups) * 8;
+                    // Rows of a tile are parts of their own.
+                    let rows = if kernel == "attention_tile" { 32 } else { 1 };
+                    let parts = 8 * rows * product(dispatch.workgroups);
+                    let most = 2 * dispatch.asked_bytes + 4096 * parts;
                     assert!(dispatch.read_bytes <= most, "{kernel}");
                 }
             }
@@ -132,6 +135,42 @@ fn attention_asks_for_each_key_and_value_once_for_each_row_at_most() {
             device.name
         );
     }
+}
+
+/// Of a prompt's chunk that is cut into full tiles: 32 queries, of four heads each.
+#[test]
+fn rows_of_a_prompt_ask_for_keys_and_values_once_for_a_tile() {
+    let checkpoint = model("8B", 1);
+    let steps = SheetOptions {
+        batch: 1,
+        context: 1024,
+        chunk: 256,
+    };
+    let step = sheet(&checkpoint, &h100(), steps).prefill;
+    let attention = step.dispatches.iter();
+    let attention: Vec<_> = attention
+        .filter(|of| of.kernel.starts_with("attention"))
+        .collect();
+    let [tiles] = attention.as_slice() else {
+        panic!("{attention:?}");
+    };
+    assert_eq!(tiles.kernel, "attention_tile");
+    // Four parts, eight key heads, 32 tiles of eight rows.
+    assert_eq!(tiles.workgroups, [4, 8, 32]);
+    assert!(tiles.workgroup_memory <= 16_384 && tiles.bank_conflicts <= 2);
+    // 8 heads of 128 in f16, keys and values: the last row of each tile sees all that is read for it.
+    let position: u64 = 2 * 8 * 128 * 2;
+    let seen: u64 = (0..32).map(|tile| 768 + 8 * (tile + 1)).sum();
+    let read = seen * position;
+    // Queries once for each part, and parts that are merged, beside them.
+    let cells = 256 * 32 * 132 * 4;
+    let most = read + 2 * 4 * cells + cells;
+    assert!(
+        (read..most).contains(&tiles.asked_bytes),
+        "{} of {read} to {most}",
+        tiles.asked_bytes
+    );
+    assert!(tiles.needed_bytes < tiles.asked_bytes);
 }
 
 #[test]
@@ -200,7 +239,7 @@ fn what_would_take_too_long_to_follow_is_refused_with_the_limit() {
     config.kv_heads = config.heads;
     let checkpoint = Checkpoint::random(config, Format::Int8, 1);
     let steps = SheetOptions {
-        batch: 8,
+        batch: 2048,
         context: 131_072,
         chunk: 4096,
     };

@@ -694,7 +694,7 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
         (
             KernelVariant::Portable,
             "attention",
-            "select(0.0, weights[w + at_3], at + 3u * shares < count) * v_3",
+            "select(0.0, weights[w + at_3], at + 3u < last) * v_3",
             "0.0 * v_3",
         ),
         (
@@ -713,28 +713,65 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
         (
             KernelVariant::Portable,
             "attention",
-            "total[g] * factor + total_of_split[g]",
-            "total[g] + total_of_split[g]",
+            "total * factor + sum",
+            "total + sum",
         ),
         (
             KernelVariant::Portable,
             "attention",
-            "sums[g] *= factor;",
+            "sums[round] * factor;",
+            "sums[round];",
+        ),
+        // The same of tiles.
+        (
+            KernelVariant::Portable,
+            "attention_tile",
+            "total * factors[lane / 8u] + sum",
+            "total + sum",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention_tile",
+            "sums[e] *= factors[first_query + e];",
             "",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention_tile",
+            "if (quad < params.stride4) {",
+            "if (quad + 1u < params.stride4) {",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention_tile",
+            "row >= rows || query",
+            "row + 1u >= rows || query",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention_tile",
+            "let part = (head * parts_of_head() + number - first)",
+            "let part = (head * parts_of_head() + group.x)",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention_tile",
+            "position + 7u > entry.z;",
+            "position > entry.z;",
         ),
         // A part that is not waited for.
         (
             KernelVariant::Portable,
             "attention",
-            "(&written_before) + 1u < all",
-            "(&written_before) + 2u < all",
+            "before == all",
+            "before + 1u >= all",
         ),
         // What was counted is not forgotten.
         (
             KernelVariant::Portable,
             "attention",
-            "atomicStore(&written[own], 0u)",
-            "atomicStore(&written[own], 1u)",
+            "atomicStore(&written[row * units + unit], 0u)",
+            "atomicStore(&written[row * units + unit], 1u)",
         ),
         (
             KernelVariant::Software,
@@ -777,7 +814,7 @@ fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
         (
             KernelVariant::Portable,
             "attention",
-            "products[g] += dot(k.a, queries[q]);\n                        products[g] += dot(k.b, queries[q + 1u]);",
+            "products[g] += dot(k.a, queries[q]);\n                    products[g] += dot(k.b, queries[q + 1u]);",
             "let first = select(dot(k.a, queries[q]), dot(k.b, queries[q + 1u]), step.rows > 1u);
              products[g] += first;
              products[g] += select(dot(k.b, queries[q + 1u]), dot(k.a, queries[q]), step.rows > 1u);",
@@ -871,8 +908,17 @@ fn int8_that_is_rounded_or_scales_wrong_is_not_used() {
             "attention_values",
             ("return weights * scales;", "return weights;"),
         ),
-        (portable, "attention", ("product *= scales.x;", "")),
-        (portable, "attention", ("weight *= value_scales[i];", "")),
+        (portable, "attention", ("product *= scales_here.x;", "")),
+        (portable, "attention", ("v_2 *= scales[at_2];", "")),
+        (portable, "attention_tile", ("v *= scales[at + i];", "")),
+        (
+            portable,
+            "attention_tile",
+            (
+                "aside[lane] = of_position.x;",
+                "aside[lane] = of_position.y;",
+            ),
+        ),
         (
             portable,
             "attention",

@@ -108,7 +108,14 @@ pub(crate) enum Axis {
     Elements(u32),
     /// One for each `each` of a count, the last for what is left.
     Per { of: Count, each: u32 },
-    /// The same, but `most` at most: of what has more than that, each has as many whole times `each` as it takes.
+    /// One for each tile of up to `each` pairs of a row and an expert of `experts`, of which a row goes through `chosen`; a tile has
+    /// one expert, so that there may be fewer.
+    Groups {
+        chosen: u32,
+        experts: u32,
+        each: u32,
+    },
+    /// The same as `Per`, but `most` at most: of what has more than that, each has as many whole times `each` as it takes.
     Parts { of: Count, each: u32, most: u32 },
 }
 
@@ -120,6 +127,15 @@ impl Axis {
             | Axis::Heads(workgroups)
             | Axis::Elements(workgroups) => workgroups,
             Axis::Per { of, each } => of.of(extent).div_ceil(each),
+            Axis::Groups {
+                chosen,
+                experts,
+                each,
+            } => {
+                let pairs = extent.rows * chosen;
+                let begun = pairs.min(experts);
+                begun + (pairs - begun) / each
+            }
             Axis::Parts { of, each, most } => of.of(extent).div_ceil(each).min(most),
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 /// Decoders as directories of safetensors.
-pub const DECODERS: [&str; 14] = [
+pub const DECODERS: [&str; 19] = [
     "llama-tied-sharded-f32",
     "llama-odd-f16",
     "llama3-rope-bf16",
@@ -23,6 +23,11 @@ pub const DECODERS: [&str; 14] = [
     "phi3-longrope-f16",
     "gemma2-f32",
     "gemma3-bf16",
+    "qwen3-moe-f16",
+    "qwen3-moe-all-window-bf16",
+    "mixtral-bf16",
+    "mixtral-one-f32",
+    "qwen2-moe-f16",
 ];
 
 /// Decoders as GGUF files; each is one of [`DECODERS`] or a model of its own.

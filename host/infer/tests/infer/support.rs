@@ -151,6 +151,7 @@ pub(crate) fn small_config() -> ModelConfig {
         vocabulary: 53,
         hidden: 42,
         intermediate: 70,
+        experts: None,
         heads: 6,
         kv_heads: 2,
         head_dim: 10,

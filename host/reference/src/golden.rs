@@ -31,7 +31,7 @@ pub const DECODERS: [&str; 19] = [
 ];
 
 /// Decoders as GGUF files; each is one of [`DECODERS`] or a model of its own.
-pub const GGUF_DECODERS: [&str; 12] = [
+pub const GGUF_DECODERS: [&str; 16] = [
     "gguf-llama-f32",
     "gguf-llama-q8_0",
     "gguf-llama-q8_0-parts",
@@ -44,6 +44,10 @@ pub const GGUF_DECODERS: [&str; 12] = [
     "gguf-phi3-longrope-f16",
     "gguf-gemma2-bf16",
     "gguf-gemma3-bf16",
+    "gguf-mixtral-q8_0",
+    "gguf-mixtral-bf16",
+    "gguf-qwen2moe-f16",
+    "gguf-qwen3moe-f16",
 ];
 
 /// Decoders as GGUF files in formats that are handed on as int8: what is expected is what the file holds, which

@@ -5,6 +5,7 @@
 
 mod bench;
 mod encoders;
+mod experts;
 mod faults;
 mod goldens;
 mod kernels;

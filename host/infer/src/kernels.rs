@@ -10,6 +10,7 @@ mod binding;
 mod choice;
 mod columns;
 mod encoder;
+mod experts;
 mod heads;
 mod kv;
 pub mod lab;
@@ -29,6 +30,8 @@ pub(crate) use binding::{AnyBindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};
 pub use encoder::EncoderKernel;
 pub(crate) use encoder::TextAttention;
+pub use experts::ExpertKernel;
+pub(crate) use experts::Routing;
 pub use heads::HeadsKernel;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use kv::KvPrecision;
@@ -60,6 +63,8 @@ pub enum Kernel {
     Heads(HeadsKernel),
     /// Attention over the KV blocks.
     Attention(AttentionKernel),
+    /// What a layer with experts does beside products.
+    Experts(ExpertKernel),
     /// What an encoder does beside products.
     Encoder(EncoderKernel),
     /// Draws tokens from logits.
@@ -76,6 +81,7 @@ macro_rules! each {
             Kernel::Norm($inner) => $call,
             Kernel::Heads($inner) => $call,
             Kernel::Attention($inner) => $call,
+            Kernel::Experts($inner) => $call,
             Kernel::Encoder($inner) => $call,
             Kernel::Sampling($inner) => $call,
         }
@@ -127,6 +133,7 @@ impl Kernel {
         kernels.extend(NormKernel::in_use().into_iter().map(Kernel::Norm));
         kernels.extend(HeadsKernel::in_use().into_iter().map(Kernel::Heads));
         kernels.extend(AttentionKernel::in_use().into_iter().map(Kernel::Attention));
+        kernels.extend(ExpertKernel::in_use().into_iter().map(Kernel::Experts));
         kernels.extend(EncoderKernel::in_use().into_iter().map(Kernel::Encoder));
         kernels.extend(SamplingKernel::in_use().into_iter().map(Kernel::Sampling));
         kernels

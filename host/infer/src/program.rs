@@ -148,6 +148,13 @@ pub(crate) enum Axis {
     Per { of: Count, each: u32 },
     /// One for each part of what a row, or a tile of rows, sees at most.
     Parts(Splits),
+    /// One for each tile of up to `each` pairs of a row and an expert of `experts`, of which a row goes through `chosen`; a tile has
+    /// one expert, so that there may be fewer.
+    Groups {
+        chosen: u32,
+        experts: u32,
+        each: u32,
+    },
 }
 
 impl Axis {
@@ -160,6 +167,15 @@ impl Axis {
             Axis::Per { of, each } => of.of(extent).div_ceil(each),
             Axis::Parts(Splits { each, most, window }) => {
                 Count::Visible(window).of(extent).div_ceil(each).min(most)
+            }
+            Axis::Groups {
+                chosen,
+                experts,
+                each,
+            } => {
+                let pairs = extent.rows * chosen;
+                let begun = pairs.min(experts);
+                begun + (pairs - begun) / each
             }
         }
     }

@@ -65,6 +65,26 @@ pub(crate) enum Area {
         first: u64,
         all: u64,
     },
+    /// `each` bytes of each expert, of which a workgroup has those of its tile's expert, and of them its columns; the buffer has `count`
+    /// experts from `first` on. Which experts rows go through is not known: they are taken to go through `of` of them in turn, each row
+    /// through `chosen`.
+    Experts {
+        each: u64,
+        first: u32,
+        count: u32,
+        chosen: u32,
+        of: u32,
+    },
+    /// So many bytes for each pair of a row and an expert in a workgroup's tile, of which it has its columns where it writes; `share`
+    /// pairs in a row have them together. Only pairs of these experts.
+    Pairs {
+        bytes: u64,
+        share: u32,
+        chosen: u32,
+        of: u32,
+        first: u32,
+        count: u32,
+    },
     /// So many bytes for each row of a workgroup and each part of the positions that it sees, of which it has its heads.
     Parts { bytes: u64, splits: Splits },
 }

@@ -215,6 +215,48 @@ impl Tiling {
         }
     }
 
+    /// The same for products with experts, from few rows of an expert to many: those that round no input.
+    pub(crate) fn of_experts(
+        kernels: KernelSet,
+        stored: StorageFormat,
+        subgroups: Subgroups,
+    ) -> Vec<Tiling> {
+        let mut tilings: Vec<Tiling> = Tiling::of(kernels, stored, subgroups)
+            .into_iter()
+            .map(|(_, tiling)| tiling)
+            .filter(|tiling| !tiling.rounds())
+            .collect();
+        if tilings.is_empty() {
+            let subgroup = kernels.base == Base::Subgroup;
+            tilings.extend([1, 4].map(|rows| Tiling::Reduce { rows, subgroup }));
+        }
+        tilings
+    }
+
+    /// The same for products that decide something: those that round no input but to what it must be for their weights.
+    pub(crate) fn of_decisions(
+        kernels: KernelSet,
+        stored: StorageFormat,
+        subgroups: Subgroups,
+    ) -> Vec<(u32, Tiling)> {
+        let mut tilings = Tiling::of(kernels, stored, subgroups);
+        if tilings.iter().any(|(_, tiling)| !tiling.rounds()) {
+            tilings.retain(|(_, tiling)| !tiling.rounds());
+        }
+        if let Some(last) = tilings.last_mut() {
+            last.0 = u32::MAX;
+        }
+        tilings
+    }
+
+    /// Whether it multiplies rounded inputs.
+    fn rounds(self) -> bool {
+        matches!(
+            self,
+            Tiling::TileF16 | Tiling::Cooperative { .. } | Tiling::Dot { .. }
+        )
+    }
+
     /// Columns / 4 and rows of a workgroup.
     pub(crate) fn extent(self) -> [u32; 2] {
         match self {
@@ -237,6 +279,8 @@ pub struct MatmulKernel {
     pub store: Store,
     /// Whether sums are scaled as the norm of their row says, whose weights are in the input.
     pub normed: bool,
+    /// Whether its rows are pairs of a row and an expert, and its weights those of experts.
+    pub routed: bool,
 }
 
 impl MatmulKernel {
@@ -247,6 +291,11 @@ impl MatmulKernel {
     /// Whether some model runs it: products by columns do norms, of the stream and for what a layer begins with.
     fn is_used(self) -> bool {
         let columns = matches!(self.tiling, Tiling::Columns { .. });
+        if self.routed {
+            return !self.normed
+                && !self.tiling.rounds()
+                && matches!(self.store, Store::Plain | Store::Gated(_));
+        }
         match (self.store, self.normed) {
             (Store::Stream, normed) => columns && !normed,
             (Store::Heads(_), _) => columns,
@@ -297,6 +346,9 @@ impl MatmulKernel {
             bindings.extend([(14, Uniform), (15, Read), (16, Read)]);
             bindings.extend(written.into_iter().chain([(19, Read)]));
         }
+        if self.routed {
+            bindings.push((20, Read));
+        }
         bindings
     }
 
@@ -306,6 +358,12 @@ impl MatmulKernel {
         files.extend(self.store.files());
         if !matches!(self.tiling, Tiling::Dot { .. }) {
             files.push(shader!("matmul/input_f32.wgsl"));
+        }
+        if !self.tiling.rounds() {
+            files.push(match self.routed {
+                true => shader!("matmul/rows_routed.wgsl"),
+                false => shader!("matmul/rows_plain.wgsl"),
+            });
         }
         let written;
         let mut enable: &[&str] = &[];
@@ -393,15 +451,20 @@ impl MatmulKernel {
                 let set = KernelSet::of(variant, false, broadcast);
                 let subgroups = Subgroups { broadcast, lanes };
                 for stored in StorageFormat::ALL {
-                    for (_, tiling) in Tiling::of(set, stored, subgroups) {
-                        let kernel = |store, normed| MatmulKernel {
+                    let tilings = Tiling::of(set, stored, subgroups).into_iter();
+                    let tilings = tilings.map(|(_, tiling)| tiling);
+                    let of_experts = Tiling::of_experts(set, stored, subgroups);
+                    for tiling in tilings.chain(of_experts) {
+                        let kernel = |store, (normed, routed)| MatmulKernel {
                             tiling,
                             stored,
                             store,
                             normed,
+                            routed,
                         };
                         for store in Store::ALL {
-                            let each = [false, true].map(|normed| kernel(store, normed));
+                            let each = [(false, false), (true, false), (false, true)]
+                                .map(|which| kernel(store, which));
                             let used = each.into_iter().filter(|kernel| kernel.is_used());
                             kernels.extend(used.filter(|kernel| seen.insert(*kernel)));
                         }

@@ -28,7 +28,7 @@ impl Shard {
 }
 
 /// What tilings take of a device's subgroups.
-fn subgroups(traits: Traits) -> Subgroups {
+pub(super) fn subgroups(traits: Traits) -> Subgroups {
     let [least, most] = traits.subgroup_lanes;
     Subgroups {
         broadcast: traits.features.subgroup && least >= 8,
@@ -97,6 +97,19 @@ impl Builder<'_> {
         of: Count,
     ) -> Result<(), LoadError> {
         self.product(matrix, input_output, store, Beside::default(), of)
+    }
+
+    /// `input` `[rows, matrix.width]` times `matrix` for all rows, by kernels that do not round it: something is decided by the sums.
+    pub(crate) fn matmul_decision(
+        &mut self,
+        matrix: &Matrix,
+        input_output: [&Buffer; 2],
+    ) -> Result<(), LoadError> {
+        let beside = Beside {
+            decides: true,
+            ..Beside::default()
+        };
+        self.product(matrix, input_output, Store::Plain, beside, Count::Rows)
     }
 
     /// `input` times `matrix` for all rows of a step, into `output`.
@@ -196,7 +209,10 @@ impl Builder<'_> {
             let mut parameters = vec![columns4, width4, stride, first, samples, groups, parts, 0];
             parameters.extend(norm.into_iter().chain([0, 0]));
             let parameters = self.uniform("matmul", &parameters);
-            let tilings = Tiling::of(self.kernels, shard.stored, subgroups);
+            let tilings = match beside.decides {
+                true => Tiling::of_decisions(self.kernels, shard.stored, subgroups),
+                false => Tiling::of(self.kernels, shard.stored, subgroups),
+            };
             let dot = tilings
                 .iter()
                 .any(|(_, tiling)| matches!(tiling, Tiling::Dot { .. }));
@@ -213,6 +229,7 @@ impl Builder<'_> {
                         stored: shard.stored,
                         store,
                         normed: beside.squares.is_some(),
+                        routed: false,
                     }),
                     grid: match tiling {
                         // Those that read the same weights run side by side.
@@ -416,6 +433,8 @@ struct Beside<'a> {
     next: Option<(&'a Buffer, BeforeNorm<'a>)>,
     /// Where the output is heads: the parameters of [`Heads`], and where they go.
     heads: Option<(&'a Buffer, HeadsOutput<'a>)>,
+    /// Whether something is decided by the sums, so that the input is not rounded.
+    decides: bool,
 }
 
 impl<'a> Beside<'a> {

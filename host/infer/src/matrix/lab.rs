@@ -4,7 +4,7 @@ use tidegate_contract::StepSequence;
 use tidegate_weights::{Activation, Tensor};
 
 use super::layout::TILE;
-use super::{Matrix, Packing, StorageFormat};
+use super::{ExpertMatrix, ExpertPacking, Matrix, Packing, StorageFormat};
 use crate::kernels::lab::{Experiment, Lab, sequence};
 use crate::kernels::{EmbedKernel, Store};
 use crate::load_error::LoadError;
@@ -158,6 +158,16 @@ impl Lab {
     ) -> Result<Matrix, LoadError> {
         let tile = TILE * stored.row_bytes(packing.groups());
         let gpu = self.gpu.narrowed(tile as u64);
+        packing.upload(Site::Device(&gpu), self.kernels, "matrix", 0)
+    }
+
+    /// Matrices of experts in shards of a few of them.
+    pub(crate) fn pack_experts(
+        &self,
+        packing: ExpertPacking<'_>,
+        experts: u64,
+    ) -> Result<ExpertMatrix, LoadError> {
+        let gpu = self.gpu.narrowed(experts * packing.largest());
         packing.upload(Site::Device(&gpu), self.kernels, "matrix", 0)
     }
 

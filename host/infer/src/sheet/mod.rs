@@ -8,6 +8,7 @@
 
 mod banks;
 mod cache;
+mod experts;
 mod kernel;
 mod profile;
 #[cfg(test)]

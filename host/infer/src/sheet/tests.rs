@@ -1,6 +1,6 @@
 use super::*;
 use crate::kernels::KernelVariant;
-use tidegate_weights::{Format, ModelConfig};
+use tidegate_weights::{Experts, Format, ModelConfig};
 
 /// A model of so many layers in int8.
 fn model(size: &str, layers: usize) -> Checkpoint {
@@ -335,4 +335,38 @@ fn a_device_that_cannot_be_is_refused_by_what_is_wrong() {
         device.check().unwrap();
     }
     assert_eq!(DeviceProfile::named("h101"), None);
+}
+
+/// Of experts that rows go through each is read once, and of the others nothing.
+#[test]
+fn a_step_reads_the_experts_that_its_rows_go_through() {
+    let mut config = ModelConfig::preset("125M").unwrap();
+    config.layers.truncate(2);
+    let (count, chosen, width) = (64, 4, 512);
+    config.experts = Some(Experts {
+        count,
+        chosen,
+        intermediate: width,
+        normalized: true,
+        shared: None,
+        layers: vec![true; 2],
+    });
+    let (hidden, head) = (config.hidden, config.head_dim);
+    let attention = hidden * head * (2 * config.heads + 2 * config.kv_heads);
+    let (each, vocabulary) = (3 * hidden * width, config.vocabulary);
+    let checkpoint = Checkpoint::random(config, Format::Int8, 1);
+    for device in devices() {
+        for batch in [1, 3, 8, 32] {
+            let step = sheet(&checkpoint, &device, steps(batch, 64)).decode;
+            let active = count.min(batch * chosen);
+            // 34 bytes for 32 weights; the router's are f32, keys and values f16.
+            let int8 = 2 * (attention + active * each) + hidden * vocabulary;
+            let cached = batch * 2 * 2 * 64 * hidden * 2;
+            let weights = (int8 * 34 / 32 + 2 * count * hidden * 4 + cached) as f64;
+            let least = step.least_bytes as f64 / weights;
+            assert!((1.0..1.02).contains(&least), "{}: {least}", device.name);
+            let read = step.read_bytes as f64 / weights;
+            assert!(read < 1.1, "{}, {batch} rows: {read}", device.name);
+        }
+    }
 }

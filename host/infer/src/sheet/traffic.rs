@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::cache::{Access, Cache, Moved, Place};
+use super::experts::{Groups, overlap};
 use crate::buffer::Buffer;
 use crate::decoder::Partition;
 use crate::kernels::GROUP;
@@ -169,6 +170,7 @@ struct Roles {
     columns: Role,
     heads: Role,
     elements: Role,
+    groups: Option<(usize, Groups)>,
 }
 
 impl Roles {
@@ -181,8 +183,18 @@ impl Roles {
             columns: None,
             heads: None,
             elements: None,
+            groups: None,
         };
         for (axis, of) in choice.grid.iter().enumerate() {
+            if let Axis::Groups {
+                chosen,
+                experts,
+                each,
+            } = *of
+            {
+                roles.groups = Some((axis, Groups::new(chosen, experts, each)));
+                continue;
+            }
             let (role, number) = match *of {
                 Axis::Per {
                     of: Count::Visible(_) | Count::VisibleAlone(_) | Count::VisibleTogether(_),
@@ -199,7 +211,7 @@ impl Roles {
                 Axis::Columns(workgroups) => (&mut roles.columns, workgroups),
                 Axis::Heads(workgroups) => (&mut roles.heads, workgroups),
                 Axis::Elements(workgroups) => (&mut roles.elements, workgroups),
-                Axis::Fixed(_) => continue,
+                Axis::Fixed(_) | Axis::Groups { .. } => continue,
             };
             *role = Some((axis, u64::from(number)));
         }
@@ -257,6 +269,12 @@ impl Workgroup<'_> {
             Count::Alone | Count::Tiles(_) => self.pass.rows.len() as u64,
             _ => self.count,
         }
+    }
+
+    /// The expert of its tile, and its pairs.
+    fn group(&self) -> Option<(u64, impl Iterator<Item = u64> + use<>)> {
+        let (axis, groups) = self.roles.groups?;
+        groups.tile(self.count, self.id[axis])
     }
 
     /// Its share of so many bytes.
@@ -404,6 +422,44 @@ impl Workgroup<'_> {
                     }
                 }
             }
+            Area::Experts {
+                each, first, count, ..
+            } => {
+                let Some((expert, _)) = self.group() else {
+                    return;
+                };
+                let first = u64::from(first);
+                if (first..first + u64::from(count)).contains(&expert) {
+                    let (from, to) = self.share(self.roles.columns, each);
+                    let at = (expert - first) * each;
+                    add((at + from, at + to), each * u64::from(count));
+                }
+            }
+            Area::Pairs {
+                bytes,
+                share,
+                chosen,
+                first,
+                count,
+                ..
+            } => {
+                let Some((expert, pairs)) = self.group() else {
+                    return;
+                };
+                let first = u64::from(first);
+                if !(first..first + u64::from(count)).contains(&expert) {
+                    return;
+                }
+                let (from, to) = match touch.used {
+                    Use::Read => (0, bytes),
+                    _ => self.of_row(bytes),
+                };
+                let end = all * u64::from(chosen / share) * bytes;
+                for pair in pairs {
+                    let at = pair / u64::from(share) * bytes;
+                    add((at + from, at + to), end);
+                }
+            }
             Area::Parts { bytes, splits } => {
                 let (from, to) = self.of_row(bytes);
                 for (number, row) in rows() {
@@ -465,6 +521,37 @@ fn once(touch: &Touch, (of, count): (Count, u64), pass: &Pass) -> u64 {
             let positions = seen.iter().map(|seen| seen.2 - seen.1);
             positions.sum::<u64>() * u64::from(kv_heads) * bytes
         }
+        Area::Experts {
+            each,
+            first,
+            count,
+            chosen,
+            of,
+        } => {
+            overlap(
+                rows().count() as u64 * u64::from(chosen),
+                of,
+                (first, count),
+            ) * each
+        }
+        Area::Pairs {
+            bytes,
+            share,
+            chosen,
+            of,
+            first,
+            count,
+        } => {
+            let pairs = rows().count() as u64 * u64::from(chosen);
+            let own = match u64::from(count) < u64::from(of) {
+                // Of a shard about so many.
+                true => {
+                    pairs * overlap(pairs, of, (first, count)) / pairs.min(u64::from(of)).max(1)
+                }
+                false => pairs,
+            };
+            own / u64::from(share) * bytes
+        }
         Area::Parts { bytes, splits } => {
             let parts = rows().map(|row| row.parts(splits).count() as u64);
             parts.sum::<u64>() * bytes
@@ -481,7 +568,7 @@ pub(super) fn least(plan: &Plan, pass: &Pass) -> u64 {
         for touch in &dispatch.touches {
             let kept = matches!(
                 touch.area,
-                Area::All(_) | Area::Columns(_) | Area::Positions { .. }
+                Area::All(_) | Area::Columns(_) | Area::Positions { .. } | Area::Experts { .. }
             );
             let buffer = dispatch.buffers.get(touch.buffer).map(Buffer::id);
             if kept && rows.1 > 0 && touch.used == Use::Read && seen.insert((buffer, dispatch.of)) {

@@ -13,9 +13,9 @@ use tidegate_reference::golden::ENCODERS;
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use crate::support::{
-    adapter, assert_same, bare_to_spoil, blocks, even_config, full_config, golden_checkpoint, gpu,
-    in_chunks, load, logits, open, options, random_model, sequence, small_config, sums_otherwise,
-    to_spoil, turned_config, variants,
+    adapter, assert_same, bare_to_spoil, blocks, even_config, expert_config, full_config,
+    golden_checkpoint, gpu, in_chunks, load, logits, open, options, random_model, sequence,
+    shared_expert_config, small_config, sums_otherwise, to_spoil, turned_config, variants,
 };
 
 fn default_kernels() -> DecoderOptions {
@@ -341,6 +341,8 @@ fn every_kernel_of_a_decoder_ran_in_a_self_test() {
         (even_config(), Format::Int8, KvPrecision::F16),
         (turned_config(), Format::F16, KvPrecision::F16),
         (normed, Format::F32, KvPrecision::F16),
+        (expert_config(), Format::Int8, KvPrecision::F16),
+        (shared_expert_config(), Format::F16, KvPrecision::F16),
     ] {
         let checkpoint = Checkpoint::random(config, format, 5);
         for (shared, variant) in variants() {

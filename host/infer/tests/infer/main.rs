@@ -6,6 +6,7 @@
 mod ahead;
 mod bench;
 mod encoders;
+mod experts;
 mod faults;
 mod goldens;
 mod kernels;

@@ -165,7 +165,7 @@ fn what_would_work_is_told_where_it_is_known() {
         }
         nearest(&file.set("general.architecture", Value::Text(name.into())))
     };
-    assert_eq!(named("qwen3moe").as_deref(), Some("a dense Qwen3 (qwen3)"));
+    assert_eq!(named("gpt-oss").as_deref(), Some("Qwen3-MoE (qwen3moe)"));
     assert_eq!(named("llama4").as_deref(), Some("Llama 3.x (llama)"));
     assert!(
         named("bert")
@@ -174,7 +174,12 @@ fn what_would_work_is_told_where_it_is_known() {
     );
     assert_eq!(named("mamba"), None);
     assert_eq!(
-        nearest(&gguf().set("llama.expert_count", Value::U32(8))).as_deref(),
+        nearest(
+            &gguf()
+                .set("llama.expert_count", Value::U32(8))
+                .set("llama.expert_used_count", Value::U32(2))
+        )
+        .as_deref(),
         Some("a dense model of llama, without experts")
     );
     let mut file = gguf();

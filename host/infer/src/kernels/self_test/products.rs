@@ -12,7 +12,7 @@ use crate::matrix::{BeforeNorm, Description, Input, Matrix, Output, Packing, squ
 use crate::program::Count;
 
 /// Columns of a product, no multiple of what kernels take at a time.
-const COLUMNS: usize = 37;
+pub(super) const COLUMNS: usize = 37;
 
 /// Columns that lie together on a device, and some to spare for how they lie there.
 const TILE: usize = 64;
@@ -349,7 +349,7 @@ fn run(
 }
 
 /// An activation, whose slope is nowhere above 1.2, of a value that is not known better than within a bound.
-fn activated(activation: Activation, (x, bound): Near) -> Near {
+pub(super) fn activated(activation: Activation, (x, bound): Near) -> Near {
     let y = match activation {
         Activation::Silu => x / (1.0 + (-x).exp()),
         Activation::GeluTanh => {
@@ -444,6 +444,7 @@ mod tests {
                         stored,
                         store: Store::Plain,
                         normed: false,
+                        routed: false,
                     })
                 });
                 kernels.all(|kernel| gpu.was_tried(kernel))

@@ -4,7 +4,7 @@
 //! some 17 units in the last place of f32, as the sums of up to 512 products go in an order of their own.
 
 use tidegate_infer::kernels::lab::Lab;
-use tidegate_infer::kernels::{StorageFormat, WeightNumbers};
+use tidegate_infer::kernels::{F16_TOLERANCE, StorageFormat, WeightNumbers};
 use tidegate_infer::{Features, Gpu, KernelVariant};
 use tidegate_weights::{Activation, Format, Tensor};
 
@@ -492,6 +492,75 @@ fn products_of_rounded_inputs_are_as_near_as_the_rounding_allows() {
                     let expected: Vec<_> = expected.iter().map(wider).collect();
                     let what = format!("{variant}: {format:?} {columns}x{width}, {rows} rows");
                     assert_near(&found, &expected, &what);
+                }
+            }
+        }
+    }
+}
+
+/// Kernels by cooperative matrices: those of the device, if it has any; and with plain arithmetic in their place, which shows that what
+/// lies where, what is padded, who sums what and in which order is right.
+fn cooperative_labs() -> Vec<(&'static str, Lab)> {
+    let mut labs = vec![("emulated", Lab::emulating(gpu(), true))];
+    labs.extend(Lab::on(gpu(), KernelVariant::Cooperative, false).map(|lab| ("cooperative", lab)));
+    labs
+}
+
+#[test]
+fn products_by_cooperative_matrices_are_as_near_as_f16_allows() {
+    for (name, lab) in cooperative_labs() {
+        let mut random = Random(53);
+        for format in formats() {
+            let all = widths(format);
+            for (width, columns) in [(all[0], 5), (all[all.len() - 1], 67)] {
+                let weights = Weights::random(&mut random, format, columns, width);
+                for rows in [1, 3, 7, 16, 17, 33, 70] {
+                    let input = random.units(rows * width);
+                    let expected = weights.product(&input);
+                    let residual = random.units(rows * columns);
+                    let experiment = lab
+                        .matmul(vec![weights.tensor()], &input, Some(&residual))
+                        .unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    let found = lab.output_of(&experiment, 0, columns).unwrap();
+                    let expected = expected.iter().zip(&residual);
+                    let expected: Vec<_> = expected
+                        .map(|((sum, off), residual)| {
+                            (
+                                sum + f64::from(*residual),
+                                off / TOLERANCE * F16_TOLERANCE,
+                            )
+                        })
+                        .collect();
+                    let what = format!("{name}: {format:?} {columns}x{width}, {rows} rows");
+                    assert_near(&found, &expected, &what);
+                }
+            }
+        }
+    }
+}
+
+/// Weights and inputs have all the bits of f16 and more, so that a sum in another order is another number.
+#[test]
+fn cooperative_matrices_sum_in_one_order_at_any_number_of_rows() {
+    for (name, lab) in cooperative_labs() {
+        let mut random = Random(54);
+        for format in formats() {
+            // Fewer groups than there are segments, and more, and no multiple of them.
+            for (times, columns) in [(1, 37), (9, 70)] {
+                let width = widths(format)[0] * times;
+                let weights = Weights::random(&mut random, format, columns, width);
+                let input = random.units(256 * width);
+                let product = |rows: usize| {
+                    let input = &input[..rows * width];
+                    let experiment = lab.matmul(vec![weights.tensor()], input, None).unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    lab.output_of(&experiment, 0, columns).unwrap()
+                };
+                let all = product(256);
+                for rows in [1, 3, 8, 16, 17, 32, 33, 64] {
+                    let what = format!("{name}: {format:?} {columns}x{width}, {rows} of 256 rows");
+                    assert_same(&product(rows), &all[..rows * columns], &what);
                 }
             }
         }

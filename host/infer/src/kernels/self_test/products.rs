@@ -6,7 +6,9 @@ use tidegate_weights::{Activation, Format, Tensor};
 use super::{CaseRun, Failure, Numbers, beside, outcome, wide};
 use crate::device::Gpu;
 use crate::kernels::lab::{Experiment, Lab, sequence};
-use crate::kernels::{KernelSet, KernelVariant, StorageFormat, Store, WeightNumbers};
+use crate::kernels::{
+    F16_TOLERANCE, KernelSet, KernelVariant, StorageFormat, Store, WeightNumbers,
+};
 use crate::load_error::LoadError;
 use crate::matrix::{BeforeNorm, Description, Input, Matrix, Output, Packing, squares_of};
 use crate::program::Count;
@@ -120,7 +122,7 @@ pub(super) fn products(
 pub(super) fn share_of(kernels: KernelSet, stored: StorageFormat) -> f64 {
     let Description { dot, tolerance, .. } = stored.description();
     match kernels.matmul {
-        KernelVariant::F16 | KernelVariant::Cooperative => 2e-3,
+        KernelVariant::F16 | KernelVariant::Cooperative => F16_TOLERANCE,
         KernelVariant::Dot if dot.is_some() => 1e-2,
         _ => *tolerance,
     }

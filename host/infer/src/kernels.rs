@@ -84,6 +84,20 @@ macro_rules! each {
     };
 }
 
+/// What a kernel computes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    /// 32-bit floats.
+    F32,
+    /// Cooperative matrices, of whole tiles of so many rows.
+    Matrices {
+        /// Rows of a tile.
+        rows: u32,
+    },
+    /// Smaller numbers, lane by lane.
+    Other,
+}
+
 impl Kernel {
     /// Its name in profiles and errors.
     #[must_use]
@@ -102,14 +116,15 @@ impl Kernel {
         each!(self, kernel => kernel.bindings().into())
     }
 
-    /// Whether all its arithmetic is in 32-bit floats.
-    pub(crate) fn computes_in_f32(self) -> bool {
+    /// What it computes by.
+    pub(crate) fn arithmetic(self) -> Arithmetic {
         match self {
-            Kernel::Matmul(kernel) => !matches!(
-                kernel.tiling,
-                Tiling::TileF16 | Tiling::Cooperative { .. } | Tiling::Dot { .. }
-            ),
-            _ => true,
+            Kernel::Matmul(kernel) => match kernel.tiling {
+                Tiling::Cooperative { cut, .. } => Arithmetic::Matrices { rows: cut.rows },
+                Tiling::TileF16 | Tiling::Dot { .. } => Arithmetic::Other,
+                _ => Arithmetic::F32,
+            },
+            _ => Arithmetic::F32,
         }
     }
 

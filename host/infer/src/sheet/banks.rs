@@ -4,7 +4,8 @@
 //! workgroup memory mostly do. Loops are gone through once; where it depends on data whether a branch is taken, it is. What stays
 //! unknown is left out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 
 use naga::{
     AddressSpace, BinaryOperator, Binding, Block, BuiltIn, Expression, Function, GlobalVariable,
@@ -23,14 +24,16 @@ pub(super) fn conflicts(module: &Module) -> u32 {
     let Some(main) = module.entry_points.first() else {
         return 1;
     };
-    let mut accesses: BTreeMap<(usize, usize), Vec<(i64, Access)>> = BTreeMap::new();
+    let mut accesses: HashMap<Place, Vec<(i64, Access)>> = HashMap::new();
     let all: u32 = main.workgroup_size.iter().product();
+    let hasher = RandomState::new();
     for lane in 0..LANES.min(i64::from(all)) {
         let mut walk = Walk {
             module,
             private: HashMap::new(),
             calls: 0,
             accesses: Vec::new(),
+            hasher: &hasher,
         };
         let arguments = main.function.arguments.iter();
         let arguments = arguments.map(|argument| {
@@ -145,30 +148,39 @@ struct Walk<'a> {
     module: &'a Module,
     private: HashMap<Handle<GlobalVariable>, Value>,
     calls: usize,
-    accesses: Vec<((usize, usize), Access)>,
+    accesses: Vec<(Place, Access)>,
+    /// The same for every lane.
+    hasher: &'a RandomState,
 }
+
+/// Where memory is asked for: the calls that led there, and the expression or statement.
+type Place = (u64, usize);
 
 /// A function while it is gone through.
 struct Frame<'a> {
     function: &'a Function,
-    number: usize,
+    /// Of the calls that led here.
+    path: u64,
     /// Which call this is.
     call: usize,
     arguments: Vec<Value>,
     locals: HashMap<Handle<LocalVariable>, Value>,
     values: HashMap<Handle<Expression>, Value>,
+    /// What it gives back, where it does so in one place.
+    returned: Value,
 }
 
 impl<'a> Walk<'a> {
-    fn function(&mut self, function: &'a Function, number: usize, arguments: Vec<Value>) {
+    fn function(&mut self, function: &'a Function, path: u64, arguments: Vec<Value>) -> Value {
         self.calls += 1;
         let mut frame = Frame {
             function,
-            number,
+            path,
             call: self.calls,
             arguments,
             locals: HashMap::new(),
             values: HashMap::new(),
+            returned: Value::Unknown,
         };
         for (local, variable) in function.local_variables.iter() {
             if let Some(init) = variable.init {
@@ -177,6 +189,7 @@ impl<'a> Walk<'a> {
             }
         }
         self.block(&mut frame, &function.body);
+        frame.returned
     }
 
     fn block(&mut self, frame: &mut Frame<'a>, block: &'a Block) -> Flow {
@@ -225,9 +238,13 @@ impl<'a> Walk<'a> {
                 self.block(frame, body);
                 self.block(frame, continuing);
             }
-            Statement::Break | Statement::Continue | Statement::Return { .. } | Statement::Kill => {
+            Statement::Return { value } => {
+                if let Some(value) = value {
+                    frame.returned = self.value(frame, *value);
+                }
                 return Flow::Away;
             }
+            Statement::Break | Statement::Continue | Statement::Kill => return Flow::Away,
             Statement::Store { pointer, value } => {
                 let value = self.value(frame, *value);
                 match self.value(frame, *pointer) {
@@ -246,11 +263,17 @@ impl<'a> Walk<'a> {
             Statement::Call {
                 function,
                 arguments,
-                ..
+                result,
             } => {
                 let arguments = arguments.iter().map(|of| self.value(frame, *of)).collect();
                 let called = &self.module.functions[*function];
-                self.function(called, 1 + function.index(), arguments);
+                // Two calls of a function do not ask at once.
+                let site = std::ptr::from_ref(statement).addr();
+                let path = self.hasher.hash_one((frame.path, site));
+                let returned = self.function(called, path, arguments);
+                if let Some(result) = result {
+                    frame.values.insert(*result, returned);
+                }
             }
             _ => {}
         }
@@ -264,7 +287,7 @@ impl<'a> Walk<'a> {
         };
         if let Some(at) = at {
             self.accesses
-                .push(((frame.number, place), Access { at, bytes }));
+                .push(((frame.path, place), Access { at, bytes }));
         }
     }
 
@@ -454,6 +477,7 @@ mod tests {
             "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
              var<workgroup> words: array<{element}, 4096>;
              fn stored(at: u32) {{ words[at] = {element}(); }}
+             fn times(at: u32, by: u32) -> u32 {{ return at * by; }}
              @compute @workgroup_size(64)
              fn main(@builtin(local_invocation_index) lane: u32) {{ {body} }}"
         );
@@ -486,6 +510,8 @@ mod tests {
             of("f32", "let x = min(lane / 8u, 2u); words[x * 32u] = 0.0;"),
             3
         );
+        assert_eq!(of("f32", "words[times(lane, 4u)] = 0.0;"), 4);
+        assert_eq!(of("f32", "stored(lane); stored(lane + 32u);"), 1);
         assert_eq!(of("f32", "words[data[lane]] = 0.0;"), 1);
         assert_eq!(of("f32", "data[lane] = lane;"), 1);
     }

@@ -514,7 +514,7 @@ fn products_by_cooperative_matrices_are_as_near_as_f16_allows() {
             let all = widths(format);
             for (width, columns) in [(all[0], 5), (all[all.len() - 1], 67)] {
                 let weights = Weights::random(&mut random, format, columns, width);
-                for rows in [1, 3, 7, 16, 17, 33, 70] {
+                for rows in [3, 7, 17, 70] {
                     let input = random.units(rows * width);
                     let expected = weights.product(&input);
                     let residual = random.units(rows * columns);
@@ -545,9 +545,9 @@ fn products_by_cooperative_matrices_are_as_near_as_f16_allows() {
 fn cooperative_matrices_sum_in_one_order_at_any_number_of_rows() {
     for (name, lab) in cooperative_labs() {
         let mut random = Random(54);
-        for format in formats() {
+        for format in [Format::F32, Format::F16, Format::Int4] {
             // Fewer groups than there are segments, and more, and no multiple of them.
-            for (times, columns) in [(1, 37), (9, 70)] {
+            for (times, columns) in [(1, 5), (11, 70)] {
                 let width = widths(format)[0] * times;
                 let weights = Weights::random(&mut random, format, columns, width);
                 let input = random.units(256 * width);
@@ -558,7 +558,7 @@ fn cooperative_matrices_sum_in_one_order_at_any_number_of_rows() {
                     lab.output_of(&experiment, 0, columns).unwrap()
                 };
                 let all = product(256);
-                for rows in [1, 3, 8, 16, 17, 32, 33, 64] {
+                for rows in [1, 3, 8, 16, 17, 64] {
                     let what = format!("{name}: {format:?} {columns}x{width}, {rows} of 256 rows");
                     assert_same(&product(rows), &all[..rows * columns], &what);
                 }

@@ -3,12 +3,13 @@
 //! Tolerance of a sum: 2e-6 of what it would be if every weight of the column were as large as its largest, plus 2e-6. That is
 //! some 17 units in the last place of f32, as the sums of up to 512 products go in an order of their own.
 
+use tidegate_infer::device::Sabotage;
 use tidegate_infer::kernels::lab::Lab;
 use tidegate_infer::kernels::{F16_TOLERANCE, StorageFormat, WeightNumbers};
 use tidegate_infer::{Features, Gpu, KernelVariant};
 use tidegate_weights::{Activation, Format, Tensor};
 
-use crate::support::{PLAIN, Random, assert_same, bare_gpu, gpu, variants};
+use crate::support::{PLAIN, Random, assert_same, bare_gpu, gpu, open, variants};
 
 const TOLERANCE: f64 = 2e-6;
 
@@ -564,5 +565,63 @@ fn cooperative_matrices_sum_in_one_order_at_any_number_of_rows() {
                 }
             }
         }
+    }
+}
+
+/// What the tests of cooperative matrices are there to see: each of these is one mistake in the kernel's text.
+#[test]
+fn mistakes_in_cooperative_matrices_are_seen() {
+    let device = open(Features::ALL);
+    let (columns, width) = (37, 700);
+    let weights = Weights::random(&mut Random(55), Format::F16, columns, width);
+    let input = Random(56).units(64 * width);
+    let expected = weights.product(&input);
+    // Whether numbers are near the reference's, and rows the same in each tiling.
+    let holds = || {
+        let lab = Lab::emulating(&device, false);
+        let product = |rows: usize| {
+            let input = &input[..rows * width];
+            let experiment = lab.matmul(vec![weights.tensor()], input, None).unwrap();
+            lab.run(&experiment, 1).unwrap();
+            lab.output_of(&experiment, 0, columns).unwrap()
+        };
+        let all = product(64);
+        let near = all.iter().zip(&expected).all(|(found, (sum, off))| {
+            (f64::from(*found) - sum).abs() <= off / TOLERANCE * F16_TOLERANCE
+        });
+        let bits = |sums: &[f32]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
+        let same = [3, 16, 17].map(|rows| bits(&product(rows)) == bits(&all[..rows * columns]));
+        [near, same == [true; 3]]
+    };
+    assert_eq!(holds(), [true, true]);
+    for (from, to, wanted) in [
+        // Segments added up from the last to the first where subgroups share them.
+        (
+            "+= sums[s * (",
+            "+= sums[(SLICES - 1u - s) * (",
+            [true, false],
+        ),
+        // Segments of another length where there are many rows.
+        (
+            "/ (SEGMENTS * EVEN) * EVEN;",
+            "/ (SEGMENTS * EVEN) * EVEN * select(1u, 2u, ROWS > 32u);",
+            [true, false],
+        ),
+        // The halves of a group exchanged.
+        (
+            "params.groups - 1u), i / COLUMNS % 2u);",
+            "params.groups - 1u), 1u - i / COLUMNS % 2u);",
+            [false, true],
+        ),
+        // The last groups left out.
+        (
+            "if (row < rows && quad < params.width4) {",
+            "if (row < rows && quad + 4u < params.width4) {",
+            [false, true],
+        ),
+    ] {
+        device.sabotage("matmul", Sabotage::Edited { from, to });
+        assert_eq!(holds(), wanted, "{to}");
+        device.repair();
     }
 }

@@ -3,8 +3,8 @@
 // one, the tile in quadrants. What is read for a step is on its way while DEPTH steps before it are multiplied.
 //
 // The order of a sum is a matter of the width alone. The width is cut into SEGMENTS segments of as many groups each, of which the last
-// may have fewer or none. A segment is summed from zero, 16 elements at a time, in the order in which they follow each other, and segments are added up in order. The tiles that
-// rows and columns are padded to, and who sums which segment, are no part of it.
+// may have fewer or none. A segment is summed from zero, 16 elements at a time, in the order in which they follow each other, and
+// segments are added up in order. The tiles that rows and columns are padded to, and who sums which segment, are no part of it.
 //
 // Grid: (rows / ROWS, columns / COLUMNS): those that read the same weights run side by side.
 //
@@ -14,7 +14,7 @@
 
 const SEGMENTS: u32 = 8u;
 const EVEN: u32 = 4u;     // groups of a segment are a multiple of it, and so are the steps of any number of slices
-const STRIDE: u32 = 10u;  // quads from one row of a staged tile to the next: the eight that it has, and two so that the rows begin in other banks
+const STRIDE: u32 = 10u;  // quads from one row of a staged tile to the next: its eight, and two so that rows begin in other banks
 const INPUTS: u32 = SLICES * ROWS * 8u;     // quads of the input of a step
 const PIECES: u32 = SLICES * COLUMNS * 2u;  // pieces of weights of a step: half a group of a column each
 

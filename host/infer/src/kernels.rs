@@ -34,7 +34,9 @@ pub(crate) use encoder::TextAttention;
 pub use heads::HeadsKernel;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use kv::KvPrecision;
-pub use matmul::{EmbedKernel, F16_TOLERANCE, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
+pub use matmul::{
+    EmbedKernel, F16_TOLERANCE, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling,
+};
 pub(crate) use matmul::{HEADS_BUFFERS, STREAM_BUFFERS};
 pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};

@@ -30,13 +30,21 @@ impl Cut {
     }
 
     fn subgroups(self) -> u32 {
-        if self.shares_the_width() { self.slices } else { 4 }
+        if self.shares_the_width() {
+            self.slices
+        } else {
+            4
+        }
     }
 
     /// Rows and columns of matrices of a subgroup.
     fn matrices(self) -> [u32; 2] {
         let all = [self.rows, self.columns].map(|side| side / SIDE);
-        if self.shares_the_width() { all } else { all.map(|side| side / 2) }
+        if self.shares_the_width() {
+            all
+        } else {
+            all.map(|side| side / 2)
+        }
     }
 
     /// Lanes of a workgroup.
@@ -51,7 +59,11 @@ impl Cut {
 
     /// Rows of sums that go through workgroup memory at once.
     fn held(self) -> u32 {
-        if self.shares_the_width() { SIDE } else { self.rows / 2 }
+        if self.shares_the_width() {
+            SIDE
+        } else {
+            self.rows / 2
+        }
     }
 
     /// The constants of the text.
@@ -105,7 +117,8 @@ impl Cut {
 }
 
 /// What is on its way before the first step.
-const PREFETCH: &str = "    var piece_$N_$W = piece_at(lane + $Wu * LANES, $Nu, each, first_column);
+const PREFETCH: &str =
+    "    var piece_$N_$W = piece_at(lane + $Wu * LANES, $Nu, each, first_column);
     var x_$N_$X = input_at(lane + $Xu * LANES, $Nu, each, first_row, rows);";
 
 /// The same text with plain arithmetic in place of cooperative matrices, for devices without them: a lane has the sums of a matrix

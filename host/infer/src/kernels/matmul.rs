@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::binding::{Access, Bindings};
-use super::cooperative::{self, Cut};
 use super::columns;
+use super::cooperative::{self, Cut};
 use super::kv::KvPrecision;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
@@ -273,7 +273,10 @@ impl MatmulKernel {
 
     /// Whether some model runs it: products for GPUs do norms, of the stream and for what a layer begins with.
     fn is_used(self) -> bool {
-        let columns = matches!(self.tiling, Tiling::Columns { .. } | Tiling::Cooperative { .. });
+        let columns = matches!(
+            self.tiling,
+            Tiling::Columns { .. } | Tiling::Cooperative { .. }
+        );
         match (self.store, self.normed) {
             (Store::Stream, normed) => columns && !normed,
             (Store::Heads(_), _) => columns,
@@ -293,7 +296,9 @@ impl MatmulKernel {
                 f16: true,
                 ..Features::NONE
             },
-            Tiling::Cooperative { emulated: false, .. } => Features {
+            Tiling::Cooperative {
+                emulated: false, ..
+            } => Features {
                 subgroup: true,
                 f16: true,
                 cooperative: true,

@@ -351,7 +351,11 @@ fn products_stage_without_conflicts_in_the_workgroup_memory_that_there_is() {
             continue;
         };
         let facts = KernelFacts::of(kernel);
-        assert!(facts.shared <= 32 << 10, "{kernel:?}: {} bytes", facts.shared);
+        assert!(
+            facts.shared <= 32 << 10,
+            "{kernel:?}: {} bytes",
+            facts.shared
+        );
         assert_eq!(facts.bank_conflicts, 1, "{kernel:?}");
         seen += 1;
     }

@@ -527,10 +527,7 @@ fn products_by_cooperative_matrices_are_as_near_as_f16_allows() {
                     let expected = expected.iter().zip(&residual);
                     let expected: Vec<_> = expected
                         .map(|((sum, off), residual)| {
-                            (
-                                sum + f64::from(*residual),
-                                off / TOLERANCE * F16_TOLERANCE,
-                            )
+                            (sum + f64::from(*residual), off / TOLERANCE * F16_TOLERANCE)
                         })
                         .collect();
                     let what = format!("{name}: {format:?} {columns}x{width}, {rows} rows");

@@ -328,6 +328,14 @@ fn cooperative_matrices_read_each_weight_once_and_take_arithmetic_away() {
             let [matrices, floats] = [KernelVariant::Cooperative, KernelVariant::Subgroup]
                 .map(|kernels| by(kernels, format, "8B", batch));
             let what = format!("{format:?}, batch {batch}");
+            for sheet in [&matrices, &floats] {
+                let [decode, prefill] =
+                    [&sheet.decode, &sheet.prefill].map(StepSheet::tokens_per_s);
+                println!(
+                    "{what}, {}: {decode:.0} tokens/s, prefill {prefill:.0}",
+                    sheet.kernels
+                );
+            }
             assert!(matrices.decode.read_share() < 1.05, "{what}");
             assert!(matrices.prefill.read_share() < 1.3, "{what}");
             // As many dispatches: what the others do beside their sums these do too.

@@ -13,7 +13,7 @@ pub use check::check_texts;
 /// Positions of a KV block.
 pub const BLOCK: usize = 16;
 
-/// Why products in f16 and by cooperative matrices are not for a model that is to be reproducible.
+/// Why products in f16, other than by cooperative matrices, are not for a model that is to be reproducible.
 pub const SUMS_BY_ROWS: &str = "sum in another order for many rows than for few, so a row's bits depend on what runs beside it";
 
 /// Likeliest tokens that can be asked for beside a sampled one.

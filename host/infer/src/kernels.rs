@@ -9,6 +9,7 @@ mod attention;
 mod binding;
 mod choice;
 mod columns;
+mod cooperative;
 mod encoder;
 mod experts;
 mod heads;
@@ -28,6 +29,7 @@ pub(crate) use attention::{
 };
 pub(crate) use binding::{AnyBindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};
+pub use cooperative::Cut;
 pub use encoder::EncoderKernel;
 pub(crate) use encoder::TextAttention;
 pub use experts::ExpertKernel;
@@ -35,7 +37,9 @@ pub(crate) use experts::Routing;
 pub use heads::HeadsKernel;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use kv::KvPrecision;
-pub use matmul::{EmbedKernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
+pub use matmul::{
+    EmbedKernel, F16_TOLERANCE, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling,
+};
 pub(crate) use matmul::{HEADS_BUFFERS, STREAM_BUFFERS};
 pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};
@@ -88,6 +92,20 @@ macro_rules! each {
     };
 }
 
+/// What a kernel computes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    /// 32-bit floats.
+    F32,
+    /// Cooperative matrices, of whole tiles of so many rows.
+    Matrices {
+        /// Rows of a tile.
+        rows: u32,
+    },
+    /// Smaller numbers, lane by lane.
+    Other,
+}
+
 impl Kernel {
     /// Its name in profiles and errors.
     #[must_use]
@@ -106,14 +124,15 @@ impl Kernel {
         each!(self, kernel => kernel.bindings().into())
     }
 
-    /// Whether all its arithmetic is in 32-bit floats.
-    pub(crate) fn computes_in_f32(self) -> bool {
+    /// What it computes by.
+    pub(crate) fn arithmetic(self) -> Arithmetic {
         match self {
-            Kernel::Matmul(kernel) => !matches!(
-                kernel.tiling,
-                Tiling::TileF16 | Tiling::Cooperative { .. } | Tiling::Dot { .. }
-            ),
-            _ => true,
+            Kernel::Matmul(kernel) => match kernel.tiling {
+                Tiling::Cooperative { cut, .. } => Arithmetic::Matrices { rows: cut.rows },
+                Tiling::TileF16 | Tiling::Dot { .. } => Arithmetic::Other,
+                _ => Arithmetic::F32,
+            },
+            _ => Arithmetic::F32,
         }
     }
 

@@ -48,6 +48,7 @@ impl MemoryReport {
                 base,
                 matmul: KernelVariant::Portable,
                 reproducible: options.reproducible,
+                emulated: false,
             };
             let fusion = Fusion::largest(config, options.kv, kernels);
             DecoderSizes::new(config, options, kernels, fusion).report(weights)

@@ -164,6 +164,21 @@ impl Lab {
         })
     }
 
+    /// With plain arithmetic in place of cooperative matrices, in the kernels that have those ([`KernelSet::emulated`]).
+    #[must_use]
+    pub fn emulating(gpu: &Gpu, checked: bool) -> Lab {
+        let variant = KernelVariant::Cooperative;
+        let kernels = KernelSet {
+            emulated: true,
+            ..KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup)
+        };
+        Lab {
+            gpu: gpu.clone(),
+            kernels,
+            checked,
+        }
+    }
+
     /// RMSNorm of `input` `[rows, weight.len()]`, added to `sum` if there is one; output `[rows, width padded to 4]`.
     ///
     /// # Errors

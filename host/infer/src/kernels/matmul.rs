@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::binding::{Access, Bindings};
 use super::columns;
+use super::cooperative::{self, Cut};
 use super::kv::KvPrecision;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
@@ -17,6 +18,16 @@ const MOST_PARTIAL: u32 = 1024;
 
 /// The binding of the first plane of weights beside the values; the others follow.
 const FIRST_PLANE: u32 = 5;
+
+/// Lanes of a workgroup at most, which every device has.
+const MOST_LANES: u32 = 256;
+
+/// How far off a sum of products in f16 may be, as a share of all its products' magnitudes: an input and a weight are rounded to 11 bits
+/// each, which is 2^-10 of their product together; what sums in f32 add is little beside it.
+pub const F16_TOLERANCE: f64 = 1.1e-3;
+
+/// Lanes of what stands in for a subgroup where cooperative matrices are emulated.
+const EMULATED_LANES: u32 = 32;
 
 /// Storage buffers that a product binds at most where it begins a norm: of q6_K.
 pub(crate) const STREAM_BUFFERS: u32 = 10;
@@ -140,10 +151,12 @@ pub enum Tiling {
     },
     /// 64 by 64 in a workgroup, through its memory in f16: GPUs with f16, many rows.
     TileF16,
-    /// 64 by 64 in a workgroup of four subgroups, by cooperative matrices: GPUs that have them, many rows.
+    /// By cooperative matrices, in f16 with sums in f32: GPUs that have them, at any number of rows.
     Cooperative {
-        /// Lanes of the workgroup.
-        lanes: u32,
+        /// Rows and columns of a workgroup, and who has which.
+        cut: Cut,
+        /// Whether plain arithmetic stands in for the matrices: [`KernelSet::emulated`].
+        emulated: bool,
     },
     /// `rows` by 4 in a workgroup that shares the width, with the input in int8: only of formats that have dots.
     Dot {
@@ -165,7 +178,7 @@ impl Tiling {
     /// Every tiling of a set of kernels for weights that are so stored, from few rows to many: each with the most rows it is
     /// chosen for.
     ///
-    /// All but those of f16 and of cooperative matrices keep one order of sums at any number of rows.
+    /// All but those of f16 keep one order of sums at any number of rows.
     #[must_use]
     pub fn of(
         kernels: KernelSet,
@@ -195,16 +208,30 @@ impl Tiling {
                 (u32::MAX, Tiling::Dot { rows: 4 }),
             ],
             KernelVariant::F16 => vec![(1, reduce(1)), (8, reduce(4)), (u32::MAX, Tiling::TileF16)],
-            KernelVariant::Cooperative => vec![
-                (1, reduce(1)),
-                (8, reduce(4)),
-                (
-                    u32::MAX,
-                    Tiling::Cooperative {
-                        lanes: 4 * subgroups.lanes,
+            KernelVariant::Cooperative => {
+                let emulated = kernels.emulated;
+                let lanes = if emulated {
+                    EMULATED_LANES
+                } else {
+                    subgroups.lanes
+                };
+                let cooperative = |rows, columns, slices| Tiling::Cooperative {
+                    cut: Cut {
+                        rows,
+                        columns,
+                        slices,
+                        lanes,
                     },
-                ),
-            ],
+                    emulated,
+                };
+                vec![
+                    // Rows are padded to 16 anyway. Few columns: many workgroups; each reads all of its rows, which are few too.
+                    (4, cooperative(16, 16, (MOST_LANES / lanes).min(8))),
+                    (16, cooperative(16, 32, 4)),
+                    (32, cooperative(32, 32, 4)),
+                    (u32::MAX, cooperative(64, 64, 1)),
+                ]
+            }
             KernelVariant::Portable | KernelVariant::Subgroup => vec![
                 // Few rows: many lanes for each column, so that all of a device is at work.
                 (1, columns(1, 4, 64)),
@@ -263,7 +290,8 @@ impl Tiling {
             Tiling::Registers { rows, .. } => [8, rows],
             Tiling::Reduce { rows, .. } | Tiling::Dot { rows } => [1, rows],
             Tiling::Columns { rows, across, .. } => [across, rows],
-            Tiling::TileF16 | Tiling::Cooperative { .. } => [16, 64],
+            Tiling::TileF16 => [16, 64],
+            Tiling::Cooperative { cut, .. } => [cut.columns / 4, cut.rows],
         }
     }
 }
@@ -288,9 +316,12 @@ impl MatmulKernel {
         "matmul"
     }
 
-    /// Whether some model runs it: products by columns do norms, of the stream and for what a layer begins with.
+    /// Whether some model runs it: products for GPUs do norms, of the stream and for what a layer begins with.
     fn is_used(self) -> bool {
-        let columns = matches!(self.tiling, Tiling::Columns { .. });
+        let columns = matches!(
+            self.tiling,
+            Tiling::Columns { .. } | Tiling::Cooperative { .. }
+        );
         if self.routed {
             return !self.normed
                 && !self.tiling.rounds()
@@ -315,7 +346,9 @@ impl MatmulKernel {
                 f16: true,
                 ..Features::NONE
             },
-            Tiling::Cooperative { .. } => Features {
+            Tiling::Cooperative {
+                emulated: false, ..
+            } => Features {
                 subgroup: true,
                 f16: true,
                 cooperative: true,
@@ -424,11 +457,24 @@ impl MatmulKernel {
                 files.push(shader!("matmul/matmul_tile_f16.wgsl"));
                 Vec::new()
             }
-            Tiling::Cooperative { lanes } => {
-                enable = &["f16", "wgpu_cooperative_matrix"];
-                files.extend(weights(self.stored, Layout::Rows));
-                files.push(shader!("matmul/matmul_cooperative.wgsl"));
-                vec![("LANES", lanes)]
+            Tiling::Cooperative { cut, emulated } => {
+                files.extend(weights(self.stored, Layout::Tiles));
+                files.push(if self.normed {
+                    shader!("matmul/cooperative_normed.wgsl")
+                } else {
+                    shader!("matmul/columns_plain.wgsl")
+                });
+                let mut constants = cut.constants(self.normed);
+                written = if emulated {
+                    constants.push(("SUBGROUP", cut.lanes));
+                    cooperative::emulated(&cut.source(self.stored))
+                } else {
+                    enable = &["f16", "wgpu_cooperative_matrix"];
+                    files.push(shader!("matmul/cooperative.wgsl"));
+                    cut.source(self.stored)
+                };
+                files.push(&written);
+                constants
             }
             Tiling::Dot { rows } => {
                 files.push(shader!("weights/layout_rows.wgsl"));

@@ -233,7 +233,7 @@ impl Builder<'_> {
                     }),
                     grid: match tiling {
                         // Those that read the same weights run side by side.
-                        Tiling::Columns { .. } => [rows, columns, one],
+                        Tiling::Columns { .. } | Tiling::Cooperative { .. } => [rows, columns, one],
                         _ => [columns, rows, one],
                     },
                 });

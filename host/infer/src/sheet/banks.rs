@@ -4,7 +4,8 @@
 //! workgroup memory mostly do. Loops are gone through once; where it depends on data whether a branch is taken, it is. What stays
 //! unknown is left out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use naga::{
     AddressSpace, BinaryOperator, Binding, Block, BuiltIn, EntryPoint, Expression, Function,
@@ -37,17 +38,14 @@ pub(super) fn lines(module: &Module, held: &Held, of: &str) -> Lines {
     let Some(main) = module.entry_points.first() else {
         return Lines::default();
     };
-    let mut reads: BTreeMap<(usize, usize, usize), Vec<Access>> = BTreeMap::new();
+    let mut reads: HashMap<(Place, usize), Vec<Access>> = HashMap::new();
     for lane in 0..LANES {
         let walk = walk_of(module, main, lane, held);
-        let mut turns: HashMap<(usize, usize), usize> = HashMap::new();
-        for (name, (number, place), access) in walk.read {
+        let mut turns: HashMap<Place, usize> = HashMap::new();
+        for (name, place, access) in walk.read {
             if name == of {
-                let turn = turns.entry((number, place)).or_default();
-                reads
-                    .entry((number, place, *turn))
-                    .or_default()
-                    .push(access);
+                let turn = turns.entry(place).or_default();
+                reads.entry((place, *turn)).or_default().push(access);
                 *turn += 1;
             }
         }
@@ -93,7 +91,7 @@ pub(super) fn conflicts(module: &Module) -> u32 {
         return 1;
     };
     let held = Held::new();
-    let mut accesses: BTreeMap<(usize, usize), Vec<(i64, Access)>> = BTreeMap::new();
+    let mut accesses: HashMap<Place, Vec<(i64, Access)>> = HashMap::new();
     let all: u32 = main.workgroup_size.iter().product();
     for lane in 0..LANES.min(i64::from(all)) {
         for (key, access) in walk_of(module, main, lane, &held).accesses {
@@ -205,17 +203,21 @@ struct Walk<'a> {
     module: &'a Module,
     private: HashMap<Handle<GlobalVariable>, Value>,
     calls: usize,
-    accesses: Vec<((usize, usize), Access)>,
+    accesses: Vec<(Place, Access)>,
     /// What buffers hold.
     held: &'a Held,
     /// What is read of other buffers, by their names.
-    read: Vec<(&'a str, (usize, usize), Access)>,
+    read: Vec<(&'a str, Place, Access)>,
 }
+
+/// Where memory is asked for: the calls that led there, and the expression or statement.
+type Place = (u64, usize);
 
 /// A function while it is gone through.
 struct Frame<'a> {
     function: &'a Function,
-    number: usize,
+    /// Of the calls that led here.
+    path: u64,
     /// Which call this is.
     call: usize,
     arguments: Vec<Value>,
@@ -227,11 +229,11 @@ struct Frame<'a> {
 
 impl<'a> Walk<'a> {
     /// Goes through a function, and says what it gives back.
-    fn function(&mut self, function: &'a Function, number: usize, arguments: Vec<Value>) -> Value {
+    fn function(&mut self, function: &'a Function, path: u64, arguments: Vec<Value>) -> Value {
         self.calls += 1;
         let mut frame = Frame {
             function,
-            number,
+            path,
             call: self.calls,
             arguments,
             locals: HashMap::new(),
@@ -329,7 +331,10 @@ impl<'a> Walk<'a> {
             } => {
                 let arguments = arguments.iter().map(|of| self.value(frame, *of)).collect();
                 let called = &self.module.functions[*function];
-                let returned = self.function(called, 1 + function.index(), arguments);
+                // Two calls of a function do not ask at once.
+                let mut hasher = DefaultHasher::new();
+                (frame.path, std::ptr::from_ref(statement).addr()).hash(&mut hasher);
+                let returned = self.function(called, hasher.finish(), arguments);
                 if let Some(result) = result {
                     frame.values.insert(*result, returned);
                 }
@@ -346,7 +351,7 @@ impl<'a> Walk<'a> {
         };
         if let Some(at) = at {
             self.accesses
-                .push(((frame.number, place), Access { at, bytes }));
+                .push(((frame.path, place), Access { at, bytes }));
         }
     }
 
@@ -365,7 +370,7 @@ impl<'a> Walk<'a> {
         };
         let Some(words) = self.held.get(name) else {
             self.read
-                .push((name, (frame.number, place), Access { at, bytes }));
+                .push((name, (frame.path, place), Access { at, bytes }));
             return Value::Unknown;
         };
         let word = |at: i64| {
@@ -615,6 +620,7 @@ mod tests {
             "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
              var<workgroup> words: array<{element}, 4096>;
              fn stored(at: u32) {{ words[at] = {element}(); }}
+             fn times(at: u32, by: u32) -> u32 {{ return at * by; }}
              @compute @workgroup_size(64)
              fn main(@builtin(local_invocation_index) lane: u32) {{ {body} }}"
         );
@@ -698,6 +704,8 @@ mod tests {
             of("f32", "let x = min(lane / 8u, 2u); words[x * 32u] = 0.0;"),
             3
         );
+        assert_eq!(of("f32", "words[times(lane, 4u)] = 0.0;"), 4);
+        assert_eq!(of("f32", "stored(lane); stored(lane + 32u);"), 1);
         assert_eq!(of("f32", "words[data[lane]] = 0.0;"), 1);
         assert_eq!(of("f32", "data[lane] = lane;"), 1);
     }

@@ -283,6 +283,7 @@ fn kernels_that_a_device_cannot_run_are_refused() {
     );
     assert!(refused(&device, KernelVariant::F16, true).is_some());
     assert!(refused(&device, KernelVariant::Cooperative, false).is_some());
+    assert_eq!(refused(&h100(), KernelVariant::Cooperative, true), None);
     device.subgroup_lanes = None;
     assert!(refused(&device, KernelVariant::Subgroup, false).is_some());
 }
@@ -369,4 +370,75 @@ fn a_step_reads_the_experts_that_its_rows_go_through() {
             assert!(read < 1.1, "{}, {batch} rows: {read}", device.name);
         }
     }
+}
+
+/// A sheet of a model in a format by these kernels.
+fn by(kernels: KernelVariant, format: Format, size: &str, batch: usize) -> CostSheet {
+    let mut config = ModelConfig::preset(size).unwrap();
+    config.layers.truncate(2);
+    let steps = SheetOptions {
+        batch,
+        context: 512,
+        chunk: 256,
+    };
+    let options = DecoderOptions {
+        context: steps.context,
+        blocks: steps.blocks(),
+        max_rows: steps.rows(),
+        max_samples: steps.batch,
+        kernels: Some(kernels),
+        reproducible: true,
+        ..DecoderOptions::default()
+    };
+    let checkpoint = Checkpoint::random(config, format, 1);
+    CostSheet::planned(&checkpoint, &h100(), &options, steps).unwrap()
+}
+
+#[test]
+fn cooperative_matrices_read_each_weight_once_and_take_arithmetic_away() {
+    for format in [Format::F16, Format::Int4] {
+        for batch in [1, 8, 32] {
+            let [matrices, floats] = [KernelVariant::Cooperative, KernelVariant::Subgroup]
+                .map(|kernels| by(kernels, format, "8B", batch));
+            let what = format!("{format:?}, batch {batch}");
+            for sheet in [&matrices, &floats] {
+                let [decode, prefill] =
+                    [&sheet.decode, &sheet.prefill].map(StepSheet::tokens_per_s);
+                println!(
+                    "{what}, {}: {decode:.0} tokens/s, prefill {prefill:.0}",
+                    sheet.kernels
+                );
+            }
+            assert!(matrices.decode.read_share() < 1.05, "{what}");
+            assert!(matrices.prefill.read_share() < 1.3, "{what}");
+            // As many dispatches: what the others do beside their sums these do too.
+            let dispatches = |sheet: &CostSheet| sheet.decode.dispatches.len();
+            assert_eq!(dispatches(&matrices), dispatches(&floats), "{what}");
+            let [rate, of_floats] = [&matrices, &floats].map(|sheet| sheet.prefill.tokens_per_s());
+            assert!(rate > 3.0 * of_floats, "{what}: {rate} and {of_floats}");
+            let bound = |of: &DispatchSheet| of.kernel != "matmul" || of.bound == "memory";
+            assert!(matrices.decode.dispatches.iter().all(bound), "{what}");
+        }
+    }
+}
+
+#[test]
+fn products_stage_without_conflicts_in_the_workgroup_memory_that_there_is() {
+    let mut seen = 0;
+    for kernel in Kernel::in_use() {
+        let Arithmetic::Matrices { .. } = kernel.arithmetic() else {
+            let shared = KernelFacts::of(kernel).shared;
+            assert!(shared <= 16 << 10, "{kernel:?}: {shared} bytes");
+            continue;
+        };
+        let facts = KernelFacts::of(kernel);
+        assert!(
+            facts.shared <= 32 << 10,
+            "{kernel:?}: {} bytes",
+            facts.shared
+        );
+        assert_eq!(facts.bank_conflicts, 1, "{kernel:?}");
+        seen += 1;
+    }
+    assert!(seen > 0);
 }

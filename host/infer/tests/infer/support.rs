@@ -97,7 +97,7 @@ pub(crate) fn variants() -> Vec<(&'static Gpu, KernelVariant)> {
 
 /// Whether a variant is refused where answers are to be reproducible.
 pub(crate) fn sums_otherwise(variant: KernelVariant) -> bool {
-    matches!(variant, KernelVariant::F16 | KernelVariant::Cooperative)
+    variant == KernelVariant::F16
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).

@@ -6,7 +6,9 @@ use tidegate_weights::{Activation, Format, Tensor};
 use super::{CaseRun, Failure, Numbers, beside, outcome, wide};
 use crate::device::Gpu;
 use crate::kernels::lab::{Experiment, Lab, sequence};
-use crate::kernels::{KernelSet, KernelVariant, StorageFormat, Store, WeightNumbers};
+use crate::kernels::{
+    F16_TOLERANCE, KernelSet, KernelVariant, StorageFormat, Store, WeightNumbers,
+};
 use crate::load_error::LoadError;
 use crate::matrix::{BeforeNorm, Description, Input, Matrix, Output, Packing, squares_of};
 use crate::program::Count;
@@ -120,7 +122,7 @@ pub(super) fn products(
 pub(super) fn share_of(kernels: KernelSet, stored: StorageFormat) -> f64 {
     let Description { dot, tolerance, .. } = stored.description();
     match kernels.matmul {
-        KernelVariant::F16 | KernelVariant::Cooperative => 2e-3,
+        KernelVariant::F16 | KernelVariant::Cooperative => F16_TOLERANCE,
         KernelVariant::Dot if dot.is_some() => 1e-2,
         _ => *tolerance,
     }
@@ -163,8 +165,13 @@ fn products_of_width(
         (1, Count::Rows),
         (3, Count::Samples),
         (9, Count::Rows),
+        (17, Count::Rows),
         (most, Count::Rows),
     ] {
+        // Only cooperative matrices have a tiling of their own for so many.
+        if rows == 17 && lab.kernels.matmul != KernelVariant::Cooperative {
+            continue;
+        }
         // Norms are of all rows.
         let of = if normed || store == Store::Stream {
             Count::Rows
@@ -399,6 +406,48 @@ mod tests {
     use crate::kernels::self_test::{Tested, Wrong, self_test};
     use crate::kernels::{EmbedKernel, Kernel, KernelSet, MatmulKernel, Subgroups, Tiling};
     use crate::matrix::Layout;
+
+    /// With plain arithmetic in place of the matrices, in one order: what is stored, turned, scaled and left to the norm that is next,
+    /// by every tiling. And in another order it is seen.
+    #[test]
+    fn products_by_cooperative_matrices_pass_in_one_order_whatever_becomes_of_them() {
+        let adapter = Adapter::choose(Some("cpu")).unwrap();
+        let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
+        let set = KernelSet {
+            reproducible: true,
+            emulated: true,
+            ..KernelSet::of(KernelVariant::Cooperative, true, false)
+        };
+        let kv = crate::kernels::KvPrecision::F32;
+        let (f16, int4) = (StorageFormat::F16, StorageFormat::Int4);
+        for tested in [
+            Tested::Products(int4, Store::Gated(Activation::Silu)),
+            Tested::Products(f16, Store::Stream),
+            Tested::Products(f16, Store::Heads(kv)),
+            Tested::NormedProducts(int4, Store::Heads(kv)),
+            Tested::NormedProducts(f16, Store::Gated(Activation::Silu)),
+            Tested::Embedding(f16),
+        ] {
+            assert_eq!(self_test(&gpu, set, tested).unwrap(), None, "{tested:?}");
+        }
+        for (_, tiling) in Tiling::of(
+            set,
+            f16,
+            Subgroups {
+                broadcast: false,
+                lanes: 4,
+            },
+        ) {
+            let kernel = Kernel::Matmul(MatmulKernel {
+                tiling,
+                stored: f16,
+                store: Store::Stream,
+                normed: false,
+                routed: false,
+            });
+            assert!(gpu.was_tried(kernel), "{kernel:?}");
+        }
+    }
 
     /// Whatever is in the table of formats: with its own made-up weights, by every tiling that a model of it runs.
     #[test]

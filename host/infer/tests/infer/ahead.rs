@@ -348,8 +348,12 @@ fn a_step_after_counts_its_time_from_when_the_first_was_collected() {
     decoder.draw(&rows).unwrap();
     decoder.collect(&rows, &mut sampled).unwrap();
     assert_eq!(decoder.ran(), Ran::Unknown);
-    // Each counts its own.
-    assert_eq!(decoder.dispatches_last_step(), dispatches);
+    // Each counts its own, as it does alone.
+    let mut alone = load(gpu(), &checkpoint, &options_on(gpu(), PLAIN[1]));
+    alone.step(&step, &mut sampled).unwrap();
+    assert_eq!(dispatches, alone.dispatches_last_step());
+    alone.step(&rows, &mut sampled).unwrap();
+    assert_eq!(decoder.dispatches_last_step(), alone.dispatches_last_step());
     let submissions = decoder.submissions_last_step();
     assert_eq!(submissions, 2, "its logits, and the draw");
 }

@@ -543,8 +543,8 @@ fn products_that_norm_or_turn_wrongly_are_not_used() {
             "x += select(vec4<f32>(), biases[place], turns_all(head));",
         ),
         (
-            "keys[kept] = to_kv(x, 0.0);",
-            "keys[kept] = to_kv(sums, 0.0);",
+            "keys[key_at(kept, kv_head, e4)] = to_kv(x, 0.0);",
+            "keys[key_at(kept, kv_head, e4)] = to_kv(sums, 0.0);",
         ),
         ("(head - of_heads.heads) % of_heads.kv_heads", "0u"),
         ("paged(entry.x, entry.z)", "paged(0u, entry.z)"),
@@ -577,8 +577,8 @@ fn products_that_norm_or_turn_wrongly_are_not_used() {
             "= dot(stream, stream) * select(1.0, 1.0000002, ROWS > 1u);",
         ),
         (
-            "keys[kept] = to_kv(x, 0.0);",
-            "keys[kept] = to_kv(x * select(1.0, 1.0000002, ROWS > 1u), 0.0);",
+            "keys[key_at(kept, kv_head, e4)] = to_kv(x, 0.0);",
+            "keys[key_at(kept, kv_head, e4)] = to_kv(x * select(1.0, 1.0000002, ROWS > 1u), 0.0);",
         ),
     ] {
         device.sabotage("matmul", Sabotage::Edited { from, to });

@@ -167,7 +167,7 @@ fn what_other_tools_quantized_is_told_with_what_it_is_held_in() {
         let of = json["reencoded"].as_array().unwrap();
         let of = of.iter().find(|of| of["held"] == held);
         assert_eq!(of.unwrap()["stored"], stored, "{json}");
-        assert!(json["formats"][stored].as_u64() > Some(0), "{json}");
+        assert!(json["stored_bytes"][stored].as_u64() > Some(0), "{json}");
     }
 }
 

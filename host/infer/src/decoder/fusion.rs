@@ -4,7 +4,7 @@ use tidegate_weights::ModelConfig;
 
 use crate::device::Features;
 use crate::kernels::{
-    HEADS_BUFFERS, KernelSet, KernelVariant, KvPrecision, STREAM_BUFFERS, merges,
+    Base, HEADS_BUFFERS, KernelSet, KernelVariant, KvPrecision, STREAM_BUFFERS, merges,
 };
 use crate::site::Traits;
 
@@ -53,7 +53,9 @@ impl Fusion {
             norms: turns_and_scales && adds && storage_buffers >= STREAM_BUFFERS,
             merges: merges(kernels.base, traits.features),
             // A head that is normed, or has a scale of its own, is known when all of it is.
+            // Software adapters' attention finds keys elsewhere than these products put them.
             heads: turns_and_scales
+                && kernels.base != Base::Software
                 && !config.head_norms
                 && kv != KvPrecision::Int8
                 && storage_buffers >= HEADS_BUFFERS,

@@ -416,7 +416,7 @@ mod tests {
         let set = KernelSet {
             reproducible: true,
             emulated: true,
-            ..KernelSet::of(KernelVariant::Cooperative, true, false)
+            ..KernelSet::of(KernelVariant::Cooperative, false, false)
         };
         let kv = crate::kernels::KvPrecision::F32;
         let (f16, int4) = (StorageFormat::F16, StorageFormat::Int4);

@@ -8,7 +8,7 @@ struct Params {
     scale: f32,
     softcap: f32,  // 0: none
     scratch: u32,  // scores of one head at most, a multiple of GROUP; or parts of one head at most
-    nothing: u32,  // 0, which no compiler knows
+    unused: u32,
 }
 
 @group(0) @binding(4) var<uniform> params: Params;
@@ -30,10 +30,10 @@ fn kv_head(unit: u32) -> u32 {
     return unit * HEADS / (params.heads / params.kv_heads);
 }
 
-// What softmax is taken of.
+// What softmax is taken of. CAPPED: whether there may be a cap.
 fn score_of(product: f32) -> f32 {
     let score = product * params.scale;
-    if (params.softcap > 0.0) {
+    if (CAPPED == 1u && params.softcap > 0.0) {
         // Beyond 15 tanh is 1, and the way some drivers compute it overflows far out. What is no number stays none.
         let x = score / params.softcap;
         return params.softcap * select(tanh(x), sign(x), abs(x) > 15.0);

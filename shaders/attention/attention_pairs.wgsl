@@ -1,7 +1,5 @@
 // Keys or values as the software attention reads them: two quads of a head at a time, each by itself.
 
-const QUADS: u32 = 2u;
-
 @group(0) @binding(2) var<storage, read> cached: array<Kv>; // [blocks, BLOCK, kv_heads, stride / 4]
 
 struct Pair {
@@ -22,13 +20,4 @@ fn own_of(pair: u32) -> Own {
 
 fn pair_at(head: u32, own: Own) -> Pair {
     return Pair(from_kv(cached[head + own.a]), from_kv(cached[head + own.b]));
-}
-
-fn word_at(head: u32, pair: u32) -> u32 {
-    return bitcast<u32>(cached[head + own_of(pair).a].x);
-}
-
-// A word of each line of a cache that holds eight pairs of a head from `pair` on.
-fn touch(head: u32, pair: u32) -> u32 {
-    return word_at(head, pair) | word_at(head, pair + 2u) | word_at(head, pair + 4u) | word_at(head, pair + 6u);
 }

@@ -1,8 +1,6 @@
 // Keys or values in f16 or int8 as the software attention reads them where heads are pairs of quads: both quads with one read, since
 // a read costs these adapters as much as two thirds of one of twice the width.
 
-const QUADS: u32 = 2u;
-
 @group(0) @binding(2) var<storage, read> cached: array<KvPair>; // [blocks, BLOCK, kv_heads, stride / 8], and scales
 
 struct Pair {
@@ -22,13 +20,4 @@ fn own_of(pair: u32) -> Own {
 fn pair_at(head: u32, own: Own) -> Pair {
     let x = cached[head + own.at];
     return Pair(from_kv(first_of(x)), from_kv(second_of(x)));
-}
-
-// A word of each line of a cache that holds eight pairs of a head from `pair` on.
-fn touch(head: u32, pair: u32) -> u32 {
-    let word = cached[head + own_of(pair).at].x;
-    if (TWO_LINES) {
-        return word | cached[head + own_of(pair + 4u).at].x;
-    }
-    return word;
 }

@@ -1,4 +1,3 @@
-// How lanes of the software attention come by what they all need: each reads all of it.
-
-fn hold_queries(g: u32, lane: u32, starts: ptr<function, array<u32, QUERIES>>, own: ptr<function, array<vec4<f32>, QUERIES>>) {
-}
+        // Each lane reads all of them.
+        let a_$P_$K = query_at(query_$K, chunk + 2u * $Pu);
+        let b_$P_$K = query_at(query_$K, chunk + 2u * $Pu + 1u);

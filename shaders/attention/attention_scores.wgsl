@@ -1,30 +1,21 @@
 // Attention for software adapters, first half: the score of each query with each key that its row sees. What the row does not see of
 // the groups of its part is filled with a number that the softmax makes nothing of.
+//
+// To tell all lanes one element of a query costs these adapters as much as three products, so CHUNK quads of all queries are told once, and
+// keys go by. Of wider heads a score goes on with the sum of the chunks before.
+//
 // Workgroup: SPAN groups of positions for one unit of ROWS rows; a lane has 4 positions of each.
 // Grid: (groups / SPAN, units, rows alone or tiles).
+//
+// The host writes this out (kernels/attention.rs): a line once for each number of what it has a letter of, $K (queries) or $P (pairs
+// of quads of a chunk).
 
 @group(0) @binding(3) var<storage, read> queries: array<vec4<f32>>;      // [rows, heads, stride / 4]
-@group(0) @binding(5) var<storage, read_write> scores: array<vec4<f32>>; // [rows, heads, scores_of_head() / 4]
+@group(0) @binding(5) var<storage, read_write> scores: array<f32>;       // [rows, heads, scores_of_head()]
 
-fn multiply(
-    pair: u32,
-    at: vec4<u32>,
-    x: ptr<function, array<vec4<f32>, QUERIES>>,
-    y: ptr<function, array<vec4<f32>, QUERIES>>,
-    sums: ptr<function, array<vec4<f32>, QUERIES>>,
-) {
-    // Past the head's end a query is zero.
-    let own = own_of(pair);
-    let k0 = pair_at(at.x, own);
-    let k1 = pair_at(at.y, own);
-    let k2 = pair_at(at.z, own);
-    let k3 = pair_at(at.w, own);
-    for (var q = 0u; q < QUERIES; q++) {
-        let v = (*x)[q];
-        let w = (*y)[q];
-        (*sums)[q] += vec4<f32>(dot(k0.a, v), dot(k1.a, v), dot(k2.a, v), dot(k3.a, v));
-        (*sums)[q] += vec4<f32>(dot(k0.b, w), dot(k1.b, w), dot(k2.b, w), dot(k3.b, w));
-    }
+// A quad of the query that begins at `start`; past the head's end, zero.
+fn query_at(start: u32, quad: u32) -> vec4<f32> {
+    return queries[start + min(quad, params.stride4 - 1u)] * f32(quad < params.stride4);
 }
 
 @compute @workgroup_size(8)
@@ -32,53 +23,39 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
     var rows: array<u32, ROWS>;
     var ends: array<u32, ROWS>;
     let part = find_part(id.z, &rows, &ends);
-    var starts: array<u32, QUERIES>;
-    for (var q = 0u; q < QUERIES; q++) {
-        starts[q] = query_of(q, id.y, &rows) * params.stride4;
-    }
     let start = part.seen + id.x * SPAN;
     let end = min(start + SPAN, part.groups);
-    for (var g = start; g < end; g++) {
-        let position = part.begin + g * GROUP + lane * 4u;
-        // Past the last position its key is read again.
-        let left = part.last - min(position, part.last & 0xfffffffcu);
-        let place = own_place(part, g, lane);
-        let stride = params.kv_heads * width_of_head();
-        let at = vec4<u32>(head_at(place, kv_head(id.y))) + min(vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(left)) * stride;
-        var sums: array<vec4<f32>, QUERIES>;
-        for (var q = 0u; q < QUERIES; q++) {
-            sums[q] = vec4<f32>();
-        }
-        for (var d = 0u; d * 8u < params.stride4; d++) {
-            var own: array<vec4<f32>, QUERIES>;
-            var x: array<vec4<f32>, QUERIES>;
-            var y: array<vec4<f32>, QUERIES>;
-            hold_queries(d, lane, &starts, &own);
-            query_0(d, &starts, &own, &x);
-            query_1(d, &starts, &own, &y);
-            multiply(d * 4u + 0u, at, &x, &y, &sums);
-            query_2(d, &starts, &own, &x);
-            query_3(d, &starts, &own, &y);
-            multiply(d * 4u + 1u, at, &x, &y, &sums);
-            query_4(d, &starts, &own, &x);
-            query_5(d, &starts, &own, &y);
-            multiply(d * 4u + 2u, at, &x, &y, &sums);
-            query_6(d, &starts, &own, &x);
-            query_7(d, &starts, &own, &y);
-            multiply(d * 4u + 3u, at, &x, &y, &sums);
-        }
-        let scales = scales_of(place, kv_head(id.y));
-        let positions = vec4<u32>(position) + vec4<u32>(0u, 1u, 2u, 3u);
-        for (var q = 0u; q < QUERIES; q++) {
-            let own = ends[q / HEADS];
-            let inside = (positions >= vec4<u32>(first_seen(own))) & (positions <= vec4<u32>(own));
-            var sum = sums[q];
+    let stride = params.kv_heads * width_of_head();
+    let query_$K = query_of($Ku, id.y, &rows) * params.stride4;
+    let score_$K = query_of($Ku, id.y, &rows) * scores_of_head() + lane * 4u;
+    let end_$K = ends[$Ku / HEADS];
+    for (var chunk = 0u; chunk < params.stride4; chunk += CHUNK) {
+        let own_$P = own_of(chunk / 2u + $Pu);
+$QUERIES
+        for (var g = start; g < end; g++) {
+            let position = part.begin + g * GROUP + lane * 4u;
+            // Past the last position its key is read again.
+            let left = part.last - min(position, part.last & 0xfffffffcu);
+            let place = own_place(part, g, lane);
+            let first = head_at(place, kv_head(id.y));
+            var scales = vec4<f32>(1.0);
             if (SCALED) {
-                sum *= scales;
+                scales = scales_of(place, kv_head(id.y));
             }
-            let score = vec4<f32>(score_of(sum.x), score_of(sum.y), score_of(sum.z), score_of(sum.w));
-            let head = query_of(q, id.y, &rows);
-            scores[head * (scores_of_head() / 4u) + g * 8u + lane] = select(vec4<f32>(NOTHING), score, inside);
+            for (var four = 0u; four < 4u; four++) {
+                let at = first + min(four, left) * stride;
+                let score = g * GROUP + four;
+                var sum_$K = 0.0;
+                if (SEVERAL == 1u && chunk > 0u) { sum_$K = scores[score_$K + score]; }
+$KEY
+                // These adapters run through both branches of what is not known when they compile.
+                if (SEVERAL == 0u || chunk + CHUNK >= params.stride4) {
+                    let here = position + four;
+                    if (SCALED) { sum_$K *= scales[four]; }
+                    sum_$K = select(NOTHING, score_of(sum_$K), here >= first_seen(end_$K) && here <= end_$K);
+                }
+                scores[score_$K + score] = sum_$K;
+            }
         }
     }
 }

@@ -54,8 +54,14 @@ fn own_place(part: Part, g: u32, lane: u32) -> u32 {
     return paged(part.table, min(part.begin + g * GROUP + lane * 4u, part.last & 0xfffffffcu));
 }
 
-// Scores of one head that there is scratch for in this step: what its rows may see, not all that a sequence may come to. After them
-// stand the sums of the weights of a tile.
+// What a tile leaves of one head after its scores: of each lane the sum of the weights, then those of the values, in quads of the head
+// that the values kernel takes by eight.
+fn carried_of_head() -> u32 {
+    return (1u + (params.stride4 + 7u) / 8u * 8u) * GROUP;
+}
+
+// Scores of one head that there is scratch for in this step, and what is carried: what its rows may see, not all that a sequence may
+// come to.
 fn scores_of_head() -> u32 {
-    return min(params.scratch, (step.positions + GROUP - 1u) / GROUP * GROUP + GROUP);
+    return min(params.scratch, (step.positions + GROUP - 1u) / GROUP * GROUP + carried_of_head());
 }

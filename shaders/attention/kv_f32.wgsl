@@ -5,7 +5,6 @@ alias Kv = vec4<f32>;
 const SCALED: bool = false;  // whether a head has a scale at each position
 const SCALES: u32 = 0u;      // what a block has of scales for a head, in what is read at once
 const KEY_QUADS: u32 = 1u;     // quads of a key that GPUs read at once
-const TWO_LINES: bool = true; // whether eight that are read lie in more than one line of a cache
 
 fn to_kv(x: vec4<f32>, greatest: f32) -> Kv {
     return x;
@@ -17,10 +16,6 @@ fn magnitude(x: vec4<f32>) -> f32 {
 
 fn scale_to_kv(greatest: f32) -> Kv {
     return Kv();
-}
-
-fn word_of(x: Kv) -> u32 {
-    return bitcast<u32>(x.x);
 }
 
 fn from_kv(x: Kv) -> vec4<f32> {

@@ -13,7 +13,6 @@ alias KvPair = vec2<u32>;
 const SCALED: bool = true;          // whether a head has a scale at each position
 const SCALES: u32 = BLOCK / UNIT;   // what a block has of scales for a head, in what is read at once
 const KEY_QUADS: u32 = 4u;     // quads of a key that GPUs read at once
-const TWO_LINES: bool = false;      // whether eight that are read lie in more than one line of a cache
 
 const LARGEST: f32 = 3.0e38;        // What is larger is kept as this.
 const NO_NUMBER: f32 = 3.3e38;      // What stands for an element that is no number, where the greatest is looked for.
@@ -37,10 +36,6 @@ fn to_kv(x: vec4<f32>, greatest: f32) -> Kv {
 fn scale_to_kv(greatest: f32) -> Kv {
     let scale = select(bitcast<u32>(greatest / 127.0), 0u, greatest < NOTHING_LEFT);
     return select(scale, 0x7fc00000u, greatest > LARGEST);
-}
-
-fn word_of(x: Kv) -> u32 {
-    return x;
 }
 
 fn from_kv(x: Kv) -> vec4<f32> {

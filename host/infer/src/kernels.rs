@@ -25,7 +25,8 @@ mod variant;
 
 pub use attention::AttentionKernel;
 pub(crate) use attention::{
-    GROUP, Reads, SPLIT, TILE_ROWS, Together, hanging_over, merges, rows_together, scratch, unit_of,
+    GROUP, HeadCut, SPLIT, TILE_ROWS, Together, hanging_over, merges, rows_together, scratch,
+    unit_of,
 };
 pub(crate) use binding::{AnyBindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};

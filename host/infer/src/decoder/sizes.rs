@@ -8,7 +8,7 @@ use super::fusion::Fusion;
 use super::scratch::AttentionScratch;
 use super::{DecoderOptions, StepWords};
 use crate::kernels::{
-    Base, Heads, KernelSet, KernelVariant, NormStore, Reads, Store, Tested, asked_for, unit_of,
+    Base, HeadCut, Heads, KernelSet, KernelVariant, NormStore, Store, Tested, asked_for, unit_of,
 };
 use crate::load_error::LoadError;
 use crate::matrix::{Packing, most_quantized, padded, squares_of};
@@ -261,10 +261,11 @@ pub(super) fn tested(
     fusion: Fusion,
 ) -> Result<Vec<Tested>, LoadError> {
     let unit = unit_of((config.heads / config.kv_heads.max(1)) as u32);
-    let reads = Reads::of(config.head_dim.div_ceil(4) as u32, options.kv);
+    let capped = config.attention_softcap.is_some();
+    let cut = HeadCut::of(config.head_dim.div_ceil(4) as u32, options.kv, capped);
     let mut tested = vec![
         Tested::Norm(NormStore::Plain),
-        Tested::Attention(unit, reads, options.kv),
+        Tested::Attention(unit, cut, options.kv),
         Tested::Sampling,
     ];
     let mut add = |more: Tested| {

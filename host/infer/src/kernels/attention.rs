@@ -5,7 +5,7 @@ use super::binding::{Access, Bindings};
 use super::heads::{Heads, KvBuffers};
 use super::kv::{KvPrecision, keys_file};
 use super::norm::{needs, reduction};
-use super::source::{LANES, for_each_lane, join, shader};
+use super::source::{LANES, blocks, for_each, join, shader};
 use super::variant::Base;
 use crate::buffer::Buffer;
 use crate::device::Features;
@@ -34,7 +34,7 @@ const TILE_STEP: u32 = 32;
 /// Most query heads that are taken together.
 const MOST_UNIT: u32 = 8;
 
-/// Queries that a software adapter takes together: a lane keeps the sums of each in registers.
+/// Queries that a software adapter takes together: a lane keeps a sum of each in a register.
 const MOST_QUERIES: u32 = 8;
 
 /// Rows that the words of a step name for a tile on a software adapter: as many as one has at most, of one query head each.
@@ -46,8 +46,14 @@ const NARROW_LANES: u32 = 8;
 /// Positions of a group there: four for each lane.
 pub(crate) const GROUP: u32 = 4 * NARROW_LANES;
 
-/// Groups of a workgroup there, so that one with nothing to do costs little.
-const SPAN: u32 = 8;
+/// Groups of a workgroup there: for so many keys its queries are told to all lanes once.
+const SPAN: u32 = 16;
+
+/// Quads of a query that are told at once, at most: of eight queries the first cache of a CPU holds no more.
+const MOST_CHUNK: u32 = 16;
+
+/// Pairs of quads of the values that a workgroup there sums up: a quad for each lane.
+const VALUE_PAIRS: u32 = NARROW_LANES / 2;
 
 /// How software adapters read keys and values, two quads of a head at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,42 +62,15 @@ pub enum Reads {
     Pairs,
     /// Both at once: in f16 where a head is pairs of quads, and in int8.
     Wide,
-    /// One quad and no other, where a head has no more of them than a workgroup has lanes.
-    Single,
 }
 
 impl Reads {
-    /// Of keys, and of values.
-    pub(crate) fn of(stride4: u32, kv: KvPrecision) -> [Reads; 2] {
-        let keys = match kv {
+    fn of(stride4: u32, kv: KvPrecision) -> Reads {
+        match kv {
             KvPrecision::F16 if stride4.is_multiple_of(2) => Reads::Wide,
             KvPrecision::F32 | KvPrecision::F16 => Reads::Pairs,
             // Heads are padded to pairs.
             KvPrecision::Int8 => Reads::Wide,
-        };
-        [
-            keys,
-            if stride4 <= NARROW_LANES {
-                Reads::Single
-            } else {
-                keys
-            },
-        ]
-    }
-
-    /// Every combination of both that there is.
-    pub(crate) fn all(kv: KvPrecision) -> Vec<[Reads; 2]> {
-        // Heads of an odd and of an even number of quads, that fit a workgroup and that do not.
-        let mut all: Vec<_> = [1, 2, 9, 10].map(|stride4| Reads::of(stride4, kv)).into();
-        all.dedup();
-        all
-    }
-
-    /// Quads of a lane.
-    fn quads(self) -> u32 {
-        match self {
-            Reads::Pairs | Reads::Wide => 2,
-            Reads::Single => 1,
         }
     }
 
@@ -99,7 +78,7 @@ impl Reads {
     fn unit(self) -> u32 {
         match self {
             Reads::Wide => 2,
-            Reads::Pairs | Reads::Single => 1,
+            Reads::Pairs => 1,
         }
     }
 
@@ -108,9 +87,7 @@ impl Reads {
         match (kv, self) {
             (KvPrecision::F32 | KvPrecision::F16, _) => shader!("attention/scales_none.wgsl"),
             (KvPrecision::Int8, Reads::Wide) => shader!("attention/scales_wide.wgsl"),
-            (KvPrecision::Int8, Reads::Pairs | Reads::Single) => {
-                shader!("attention/scales_single.wgsl")
-            }
+            (KvPrecision::Int8, Reads::Pairs) => shader!("attention/scales_single.wgsl"),
         }
     }
 
@@ -118,8 +95,54 @@ impl Reads {
         match self {
             Reads::Pairs => shader!("attention/attention_pairs.wgsl"),
             Reads::Wide => shader!("attention/attention_pairs_wide.wgsl"),
-            Reads::Single => shader!("attention/attention_pairs_single.wgsl"),
         }
+    }
+}
+
+/// How software adapters take a head: by its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HeadCut {
+    /// How its keys and values are read.
+    reads: Reads,
+    /// Quads of queries that are told at once.
+    chunk: u32,
+    /// Whether a head is wider than that.
+    several: bool,
+    /// Whether its scores are capped.
+    capped: bool,
+}
+
+impl HeadCut {
+    /// Of a head of so many quads.
+    pub(crate) fn of(stride4: u32, kv: KvPrecision, capped: bool) -> HeadCut {
+        // As few chunks as there can be, of multiples of four quads, with little beyond the head's end.
+        let chunks = stride4.div_ceil(MOST_CHUNK).max(1);
+        HeadCut {
+            reads: Reads::of(stride4, kv),
+            chunk: stride4.div_ceil(chunks).next_multiple_of(4),
+            several: chunks > 1,
+            capped,
+        }
+    }
+
+    /// Every one that there is.
+    pub(crate) fn all(kv: KvPrecision) -> Vec<HeadCut> {
+        let mut all = Vec::new();
+        // Heads of an odd and of an even number of quads, of one chunk and of more.
+        for stride4 in 1..=3 * MOST_CHUNK {
+            for capped in [false, true] {
+                let cut = HeadCut::of(stride4, kv, capped);
+                if !all.contains(&cut) {
+                    all.push(cut);
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether scores are capped.
+    pub(crate) fn capped(self) -> bool {
+        self.capped
     }
 }
 
@@ -136,8 +159,8 @@ pub enum AttentionKernel {
         broadcast: bool,
         /// How keys are kept.
         kv: KvPrecision,
-        /// How they are read.
-        reads: Reads,
+        /// How heads are taken.
+        cut: HeadCut,
     },
     /// Softmax and values, on software adapters.
     Values {
@@ -221,13 +244,13 @@ fn rows_of(unit: u32) -> impl DoubleEndedIterator<Item = u32> {
     [Some(1), tile].into_iter().flatten()
 }
 
-/// Scores and values on a software adapter, with keys and values so read.
+/// Scores and values on a software adapter, of heads so cut.
 fn software(
     unit: u32,
     rows: u32,
     broadcast: bool,
     kv: KvPrecision,
-    [keys, values]: [Reads; 2],
+    cut: HeadCut,
 ) -> [AttentionKernel; 2] {
     [
         AttentionKernel::Scores {
@@ -235,16 +258,38 @@ fn software(
             rows,
             broadcast,
             kv,
-            reads: keys,
+            cut,
         },
         AttentionKernel::Values {
             unit,
             rows,
             broadcast,
             kv,
-            reads: values,
+            reads: cut.reads,
         },
     ]
+}
+
+/// The own file of the scores on a software adapter, written out for so many queries.
+fn scores_text(queries: u32, chunk: u32, broadcast: bool) -> String {
+    let told = if broadcast {
+        shader!("attention/attention_queries_broadcast.wgsl")
+    } else {
+        shader!("attention/attention_queries_direct.wgsl")
+    };
+    let pairs = chunk / 2;
+    let key = blocks("$P", pairs, shader!("attention/attention_key.wgsl"));
+    let text = shader!("attention/attention_scores.wgsl")
+        .replace("$QUERIES", told)
+        .replace("$KEY", &key);
+    for_each("$K", queries, &for_each("$P", pairs, &text))
+}
+
+/// The same of the values.
+fn values_text(queries: u32) -> String {
+    let values = blocks("$P", VALUE_PAIRS, shader!("attention/attention_value.wgsl"));
+    let text = shader!("attention/attention_values.wgsl").replace("$VALUES", &values);
+    for_each("$K", queries, &for_each("$P", VALUE_PAIRS, &text))
 }
 
 /// Quads that GPUs read at once.
@@ -355,32 +400,37 @@ impl AttentionKernel {
     }
 
     pub(crate) fn source(self) -> String {
-        let software =
-            |[unit, rows]: [u32; 2], kv: KvPrecision, reads: Reads, (shared, lane), kernel| {
-                join(
-                    &[
-                        ("HEADS", unit),
-                        ("ROWS", rows),
-                        ("QUERIES", unit * rows),
-                        ("SPAN", SPAN),
-                        ("GROUP", GROUP),
-                        ("UNIT", reads.unit()),
-                    ],
-                    &[
-                        shader!("step.wgsl"),
-                        shader!("attention/tables.wgsl"),
-                        shader!("attention/paged.wgsl"),
-                        kv.file(),
-                        shader!("attention/attention.wgsl"),
-                        shader!("attention/attention_software.wgsl"),
-                        reads.file(),
-                        reads.scales(kv),
-                        shared,
-                        &for_each_lane(NARROW_LANES, lane),
-                        kernel,
-                    ],
-                )
-            };
+        let software = |[unit, rows]: [u32; 2],
+                        kv: KvPrecision,
+                        cut: Option<HeadCut>,
+                        reads: Reads,
+                        files: &[&str]| {
+            let shared = [
+                shader!("step.wgsl"),
+                shader!("attention/tables.wgsl"),
+                shader!("attention/paged.wgsl"),
+                kv.file(),
+                shader!("attention/attention.wgsl"),
+                shader!("attention/attention_software.wgsl"),
+                reads.file(),
+                reads.scales(kv),
+            ];
+            let mut constants = vec![
+                ("HEADS", unit),
+                ("ROWS", rows),
+                ("GROUP", GROUP),
+                ("UNIT", reads.unit()),
+                ("CAPPED", cut.is_some_and(HeadCut::capped).into()),
+            ];
+            if let Some(cut) = cut {
+                constants.extend([
+                    ("SPAN", SPAN),
+                    ("CHUNK", cut.chunk),
+                    ("SEVERAL", cut.several.into()),
+                ]);
+            }
+            join(&constants, &[&shared, files].concat())
+        };
         let (merged, parts) = match self {
             AttentionKernel::Split { merges: true, .. }
             | AttentionKernel::Tile { merges: true, .. } => (
@@ -395,26 +445,10 @@ impl AttentionKernel {
                 rows,
                 broadcast,
                 kv,
-                reads,
+                cut,
             } => {
-                let queries = if broadcast {
-                    (
-                        shader!("attention/attention_queries_broadcast.wgsl"),
-                        shader!("attention/attention_queries_broadcast_lane.wgsl"),
-                    )
-                } else {
-                    (
-                        shader!("attention/attention_queries_direct.wgsl"),
-                        shader!("attention/attention_queries_direct_lane.wgsl"),
-                    )
-                };
-                software(
-                    [unit, rows],
-                    kv,
-                    reads,
-                    queries,
-                    shader!("attention/attention_scores.wgsl"),
-                )
+                let text = scores_text(unit * rows, cut.chunk, broadcast);
+                software([unit, rows], kv, Some(cut), cut.reads, &[&text])
             }
             AttentionKernel::Values {
                 unit,
@@ -423,29 +457,24 @@ impl AttentionKernel {
                 kv,
                 reads,
             } => {
-                let weights = if broadcast {
-                    (
-                        shader!("attention/attention_weights_broadcast.wgsl"),
-                        shader!("attention/attention_weights_broadcast_lane.wgsl"),
-                    )
+                let lanes = if broadcast {
+                    shader!("attention/attention_lanes_broadcast.wgsl")
                 } else {
-                    (
-                        shader!("attention/attention_weights_direct.wgsl"),
-                        shader!("attention/attention_weights_direct_lane.wgsl"),
-                    )
+                    shader!("attention/attention_lanes_direct.wgsl")
                 };
                 software(
                     [unit, rows],
                     kv,
+                    None,
                     reads,
-                    weights,
-                    shader!("attention/attention_values.wgsl"),
+                    &[lanes, &values_text(unit * rows)],
                 )
             }
             AttentionKernel::Split { base, unit, kv, .. } => join(
                 &[
                     ("UNIT", unit_of_split(kv)),
                     ("LANES", SPLIT_LANES),
+                    ("CAPPED", 1),
                     ("HEADS", unit),
                     ("SPLIT", SPLIT),
                     ("MOST_PARTS", MOST_PARTS),
@@ -474,6 +503,7 @@ impl AttentionKernel {
                 &[
                     ("UNIT", unit_of_split(kv)),
                     ("LANES", SPLIT_LANES),
+                    ("CAPPED", 1),
                     ("HEADS", unit),
                     ("ROWS", neighbours_of(unit)),
                     ("SPLIT", SPLIT),
@@ -503,6 +533,7 @@ impl AttentionKernel {
             AttentionKernel::Merge => join(
                 &[
                     ("LANES", LANES),
+                    ("CAPPED", 1),
                     ("HEADS", 1),
                     ("SPLIT", SPLIT),
                     ("MOST_PARTS", MOST_PARTS),
@@ -524,8 +555,8 @@ impl AttentionKernel {
             for kv in KvPrecision::ALL {
                 for broadcast in [false, true] {
                     for rows in rows_of(unit) {
-                        for reads in Reads::all(kv) {
-                            for kernel in software(unit, rows, broadcast, kv, reads) {
+                        for cut in HeadCut::all(kv) {
+                            for kernel in software(unit, rows, broadcast, kv, cut) {
                                 if !kernels.contains(&kernel) {
                                     kernels.push(kernel);
                                 }
@@ -560,8 +591,9 @@ pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u3
     match base {
         Base::Software => {
             let visible = (hanging_over(heads.window) as usize).min(positions);
-            // After them the sums of the weights of a tile.
-            let scores = (visible + GROUP as usize).next_multiple_of(GROUP as usize);
+            // After them what a tile leaves of each lane: the sum of its weights, and of its values by eight quads.
+            let carried = (1 + (heads.stride4() as usize).next_multiple_of(8)) * GROUP as usize;
+            let scores = visible.next_multiple_of(GROUP as usize) + carried;
             (heads.heads as usize * scores, scores as u32)
         }
         Base::Portable | Base::Subgroup => {
@@ -726,10 +758,9 @@ impl Builder<'_> {
         let traits = self.site.traits();
         let broadcast = traits.features.subgroup && traits.subgroup_lanes[0] >= NARROW_LANES;
         let unit = unit_of(heads.heads / heads.kv_heads);
-        let reads = Reads::of(heads.stride4(), heads.kv);
+        let cut = HeadCut::of(heads.stride4(), heads.kv, heads.softcap.is_some());
         let units = Axis::Heads(heads.heads / unit);
-        let [_, of_values] = reads;
-        let elements = heads.stride4().div_ceil(NARROW_LANES * of_values.quads());
+        let elements = heads.stride4().div_ceil(2 * VALUE_PAIRS);
         let window = heads.window;
         let row = Area::Cells(u64::from(heads.heads * heads.stride4()) * 16);
         let cached = Area::Positions {
@@ -753,8 +784,7 @@ impl Builder<'_> {
                 Share::Together,
             ),
         };
-        let kernels =
-            |rows| software(unit, rows, broadcast, heads.kv, reads).map(Kernel::Attention);
+        let kernels = |rows| software(unit, rows, broadcast, heads.kv, cut).map(Kernel::Attention);
         let work = |share| Work::Positions {
             each: u64::from(heads.heads * heads.dim),
             window,

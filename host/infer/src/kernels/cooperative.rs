@@ -1,7 +1,6 @@
 //! The text of products by cooperative matrices: how a tile is cut among subgroups, and what each of their lanes does, written out.
 
-use super::columns::for_each;
-use super::source::{for_each_lane, shader};
+use super::source::{for_each, for_each_lane, shader};
 use crate::matrix::StorageFormat;
 
 /// Rows and columns of a matrix.

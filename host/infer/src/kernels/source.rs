@@ -37,6 +37,26 @@ pub(crate) fn for_each_lane(lanes: u32, file: &str) -> String {
         .join("\n")
 }
 
+/// Every line with a letter once for each of so many numbers, which stand for it.
+pub(crate) fn for_each(letter: &str, count: u32, text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let times = if line.contains(letter) { count } else { 1 };
+        for number in 0..times {
+            out += &line.replace(letter, &number.to_string());
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// A text once for each of so many numbers, which stand for its letter.
+pub(crate) fn blocks(letter: &str, count: u32, text: &str) -> String {
+    (0..count)
+        .map(|number| text.replace(letter, &number.to_string()))
+        .collect()
+}
+
 /// As [`join`], after `enable` directives: those must stand first.
 pub(crate) fn join_enabled(enable: &[&str], constants: &[(&str, u32)], files: &[&str]) -> String {
     let mut text: String = enable

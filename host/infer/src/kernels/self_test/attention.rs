@@ -4,7 +4,7 @@ use tidegate_contract::{BLOCK, StepSequence};
 
 use super::{Failure, Numbers, beside, outcome, softmax, wide};
 use crate::kernels::lab::{HeadShape, Lab, sequence};
-use crate::kernels::{Base, KvPrecision, Reads, SPLIT, Together, merges, rows_together};
+use crate::kernels::{Base, HeadCut, KvPrecision, SPLIT, Together, merges, rows_together};
 
 /// Of means of numbers about 1.
 const BOUND: f64 = 1e-5;
@@ -33,33 +33,48 @@ fn neighbours(together: Together) -> usize {
     }
 }
 
-/// Widths of heads: of fewer elements than a workgroup takes at once, and of as many; odd and even in quads. Software adapters
-/// have kernels by how heads are read, and take the widths of those alone.
-fn widths(lab: &Lab, reads: [Reads; 2], kv: KvPrecision) -> Vec<usize> {
-    let all = [20, 128, 256];
-    if lab.kernels.base != Base::Software {
-        return all.into();
-    }
-    let read_so = |dim: &usize| Reads::of(dim.div_ceil(4) as u32, kv) == reads;
-    let some = [24, 32, 36, 100].into_iter().chain(all);
-    some.filter(read_so).collect()
+/// Widths of heads: of fewer elements than a workgroup takes at once, and of as many; odd and even in quads.
+const WIDTHS: [usize; 3] = [20, 128, 256];
+
+/// More of them for software adapters, which have kernels by how heads are cut: of one chunk and of several, up to its end and not.
+const MORE_WIDTHS: [usize; 10] = [12, 16, 24, 36, 40, 60, 64, 84, 96, 100];
+
+/// Those that are cut so.
+fn widths_so_cut(cut: HeadCut, kv: KvPrecision) -> Vec<usize> {
+    let cut_so = |dim: &usize| HeadCut::of(dim.div_ceil(4) as u32, kv, cut.capped()) == cut;
+    MORE_WIDTHS
+        .into_iter()
+        .chain(WIDTHS)
+        .filter(cut_so)
+        .collect()
 }
 
-/// First everything that a row sees, then a window of it with capped scores.
+/// The widths that are tried. Software adapters take those of their model's heads alone.
+fn widths(lab: &Lab, cut: HeadCut, kv: KvPrecision) -> Vec<usize> {
+    match lab.kernels.base {
+        Base::Software => widths_so_cut(cut, kv),
+        Base::Portable | Base::Subgroup => WIDTHS.into(),
+    }
+}
+
+/// First everything that a row sees, then a window of it, with scores that are capped if they can be.
 pub(super) fn attention(
     lab: &Lab,
     unit: u32,
-    reads: [Reads; 2],
+    cut: HeadCut,
     kv: KvPrecision,
 ) -> Result<(), Failure> {
-    for dim in widths(lab, reads, kv) {
+    // Software adapters have other kernels where scores are capped.
+    let software = lab.kernels.base == Base::Software;
+    for dim in widths(lab, cut, kv) {
         let plain = HeadShape {
             kv,
+            softcap: (software && cut.capped()).then_some(50.0),
             ..HeadShape::plain(2 * unit as usize, 2, dim, BLOCKS)
         };
         let narrow = HeadShape {
             window: Some(WINDOW),
-            softcap: Some(2.0),
+            softcap: (!software || cut.capped()).then_some(2.0),
             ..plain
         };
         // Of queries that are a little longer, some keys weigh far more than others: what is a little wrong with a score shows.
@@ -218,4 +233,18 @@ fn expected(
         }
     }
     expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_of_every_cut_are_tried() {
+        for kv in KvPrecision::ALL {
+            for cut in HeadCut::all(kv) {
+                assert!(!widths_so_cut(cut, kv).is_empty(), "{kv:?}: {cut:?}");
+            }
+        }
+    }
 }

@@ -15,7 +15,7 @@ mod turned;
 use std::collections::HashMap;
 
 use super::lab::{Experiment, Lab};
-use super::{KernelSet, KvPrecision, NormStore, Reads, StorageFormat, Store};
+use super::{HeadCut, KernelSet, KvPrecision, NormStore, StorageFormat, Store};
 use crate::device::Gpu;
 use crate::load_error::LoadError;
 
@@ -43,7 +43,7 @@ pub(crate) enum Tested {
     /// What is done to heads, with keys and values so kept.
     Heads(KvPrecision),
     /// Attention over KV blocks, so many query heads at a time, with keys and values so read and kept.
-    Attention(u32, [Reads; 2], KvPrecision),
+    Attention(u32, HeadCut, KvPrecision),
     /// Everything that draws tokens.
     Sampling,
     /// A sum and its LayerNorm.
@@ -125,7 +125,7 @@ pub(crate) fn self_test(
         Tested::Bias(store) => rows::bias(&lab, store),
         Tested::Softcap => rows::softcap(&lab),
         Tested::Heads(kv) => rows::heads(&lab, kv),
-        Tested::Attention(unit, reads, kv) => attention::attention(&lab, unit, reads, kv),
+        Tested::Attention(unit, cut, kv) => attention::attention(&lab, unit, cut, kv),
         Tested::Sampling => sampling::sampling(&lab),
         Tested::LayerNorm => encoder::layer_norm(&lab),
         Tested::TextAttention => encoder::attention(&lab),

@@ -9,9 +9,11 @@ use tidegate_contract::{
     Choice, Conversation, Finish, Made, ModelError, ModelTask, Parameters, Prompt, PromptTemplate,
     Role, Structure, TokenLogprob,
 };
-use tidegate_flow::{AnswerInto, Ask, ModelStage, Order, PromptTurn, Target, USUAL_CLASS};
+use tidegate_flow::{
+    AnswerInto, Ask, ModelStage, Order, PromptTurn, Stage, StageKind, Target, USUAL_CLASS,
+};
 
-use crate::native::{Scripted, answer, asked, asking, made, run_stage};
+use crate::native::{Scripted, answer, asked, asking, made, run_stage, run_stages};
 
 fn generating(model: Arc<Scripted>, parameters: Parameters) -> ModelStage {
     ModelStage {
@@ -481,6 +483,48 @@ fn an_answer_with_a_form_that_is_cut_within_its_thoughts_says_so() {
         };
         Ok(made(Made::Choices(vec![choice])))
     });
+#[test]
+fn what_an_answer_leaves_under_its_names_is_its_own_and_not_of_one_before_it() {
+    // Two questions, one after the other: the first is thought about and has log-probabilities, the second has neither.
+    let thinks = Scripted::new(|_, _| {
+        let choices = vec![thought("4", "2 + 2", Finish::End)];
+        Ok(made(Made::Choices(choices)))
+    });
+    let plain = Scripted::new(|_, _| Ok(answer("5".into(), vec![1])));
+    let record = r#"{"\u0061nswer":"mine","text":"x","thoughts":"mine","inner":{"thoughts":"mine"},"thoughts":"too"}"#;
+    let stages = |last: &str| {
+        let turns = [(Role::User, "{text}")];
+        let mut first = with_turns(thinks.clone(), &turns);
+        if let Ask::Generate { parameters, .. } = &mut first.ask {
+            parameters.logprobs = Some(1);
+        }
+        let asks = [
+            first,
+            with_turns(plain.clone(), &turns),
+            with_turns(plain.clone(), &[(Role::User, last)]),
+        ];
+        let targets = [Target::Stage(1), Target::Stage(2), Target::Sink(0)];
+        let stages = asks.into_iter().zip(targets).zip(["one", "two", "three"]);
+        stages
+            .map(|((asks, target), name)| Stage {
+                name: name.into(),
+                targets: vec![target],
+                kind: StageKind::Model(Box::new(asks)),
+            })
+            .collect::<Vec<_>>()
+    };
+    let left = run_stages(stages("{text}"), &["out"], &[record]);
+    assert_eq!(
+        left.text("out"),
+        "{\"text\":\"x\",\"inner\":{\"thoughts\":\"mine\"},\"answer\":\"5\",\"thoughts\":null}\n"
+    );
+    // Private are the answer and where it comes from.
+    let left = run_stages(stages("{missing}"), &["out"], &[record]);
+    let dead = &left.lines("dead-letters")[0];
+    assert_eq!(dead["reason"], "prompt needs the field missing");
+    assert_eq!(dead["private"], 2, "{dead}");
+}
+
     let parameters = Parameters {
         max_tokens: 7,
         structure: Some(Structure::JsonSchema("{}".into())),

@@ -436,11 +436,20 @@ fn turns_that_are_too_long_together_give_way_where_the_stage_says() {
     };
     let record = r#"{"text":"abcdefgh"}"#;
     // Among the parts of all turns: the system message, `<`, the text, `>`.
-    let left = run_stage(stage(Some(2)), &["out"], &[record]);
+    let left = run_stage(stage(vec![2]), &["out"], &[record]);
     assert_eq!(left.lines("out")[0]["answer"], "<abcd>");
-    let left = run_stage(stage(None), &["out"], &[record]);
+    let left = run_stage(stage(Vec::new()), &["out"], &[record]);
     let reason = &left.lines("dead-letters")[0]["reason"];
     assert!(reason.as_str().unwrap().contains("20 tokens"), "{reason}");
+    // A field that stands there more than once gives way wherever it does, and everywhere alike.
+    let turns = [(Role::System, "01{text}"), (Role::User, "<{text}>{text}")];
+    let stage = ModelStage {
+        prompt_tokens: 15,
+        truncate: vec![1, 3, 5],
+        ..with_turns(model, &turns)
+    };
+    let left = run_stage(stage, &["out"], &[record]);
+    assert_eq!(left.lines("out")[0]["answer"], "<abc>abc");
 }
 
 #[test]
@@ -474,15 +483,6 @@ fn what_is_thought_has_a_member_of_its_own_or_none_and_is_never_in_the_answer() 
     }
 }
 
-#[test]
-fn an_answer_with_a_form_that_is_cut_within_its_thoughts_says_so() {
-    let model = Scripted::new(|before, _| {
-        let choice = match before {
-            0 => thought("", "So many", Finish::Length),
-            _ => thought("{", "So", Finish::Length),
-        };
-        Ok(made(Made::Choices(vec![choice])))
-    });
 #[test]
 fn what_an_answer_leaves_under_its_names_is_its_own_and_not_of_one_before_it() {
     // Two questions, one after the other: the first is thought about and has log-probabilities, the second has neither.
@@ -525,6 +525,15 @@ fn what_an_answer_leaves_under_its_names_is_its_own_and_not_of_one_before_it() {
     assert_eq!(dead["private"], 2, "{dead}");
 }
 
+#[test]
+fn an_answer_with_a_form_that_is_cut_within_its_thoughts_says_so() {
+    let model = Scripted::new(|before, _| {
+        let choice = match before {
+            0 => thought("", "So many", Finish::Length),
+            _ => thought("{", "So", Finish::Length),
+        };
+        Ok(made(Made::Choices(vec![choice])))
+    });
     let parameters = Parameters {
         max_tokens: 7,
         structure: Some(Structure::JsonSchema("{}".into())),

@@ -79,7 +79,7 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
             }),
         },
         prompt: PromptTemplate::parse(prompt).unwrap(),
-        truncate: None,
+        truncate: Vec::new(),
         prompt_tokens: 100,
         seed: 0,
         class: None,

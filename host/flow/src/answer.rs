@@ -373,8 +373,11 @@ fn with_members(value: &[u8], members: &[(&str, Option<&str>)]) -> Option<String
     let text = std::str::from_utf8(value).ok()?.trim();
     serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
     let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim_end();
-    let is_new = |member: &str| !members.iter().any(|(name, _)| is_name(member, name));
-    let kept = top_level(inner).filter(|member| is_new(member));
+    let stays = |member: &str| {
+        let has = name_of(member);
+        !(members.iter()).any(|(name, _)| has.as_deref() == Some(*name))
+    };
+    let kept = top_level(inner).filter(|member| stays(member));
     let added = members.iter().filter_map(|(name, json)| {
         let member = format!("{}:{}", Value::from(*name), (*json)?);
         Some(Cow::Owned(member))
@@ -412,10 +415,10 @@ fn top_level(inner: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a member of an object has this name, however it is written.
-fn is_name(member: &str, name: &str) -> bool {
+/// The name of a member of an object, however it is written; none of half a character, which no name of ours has.
+fn name_of(member: &str) -> Option<String> {
     let mut read = serde_json::Deserializer::from_str(member);
-    <String as serde::Deserialize>::deserialize(&mut read).is_ok_and(|has| has == name)
+    <String as serde::Deserialize>::deserialize(&mut read).ok()
 }
 
 /// A record's own seed: SplitMix64 over the stage's seed and the record's id, so that it does not depend on the order

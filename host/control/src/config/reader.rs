@@ -173,7 +173,7 @@ impl<'t> Table<'t> {
             DeValue::Integer(integer) => {
                 i128::from_str_radix(integer.as_str(), integer.radix()).ok()
             }
-            ref other => {
+            other => {
                 // What stands in quotes is what was meant.
                 let quoted = other.as_str().and_then(|text| text.parse().ok());
                 match quoted.filter(|number| range.contains(number)) {

@@ -229,7 +229,7 @@ impl Waits {
                 reasoning: None,
             },
             prompt: PromptTemplate::parse("{text}").unwrap(),
-            truncate: None,
+            truncate: Vec::new(),
             prompt_tokens: 1000,
             seed: 0,
             class: Some(1),

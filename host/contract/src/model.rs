@@ -426,6 +426,25 @@ pub struct Choice {
     pub logprobs: Vec<TokenLogprob>,
 }
 
+impl Choice {
+    /// Its log-probabilities without those of the reasoning, of what begins and ends it, and of white space between it and
+    /// the content. `text_of` is what a token says, as far as that is known.
+    pub fn said_logprobs(&self, text_of: impl Fn(u32) -> Option<String>) -> &[TokenLogprob] {
+        // Tokens that were given, not made, are the first, and have none.
+        let given = self.tokens.len().saturating_sub(self.logprobs.len());
+        let thought = (self.reasoning_tokens as usize).saturating_sub(given);
+        let said = self.logprobs.get(thought..).unwrap_or_default();
+        if self.reasoning_tokens == 0 || self.text.starts_with(char::is_whitespace) {
+            return said;
+        }
+        let is_space = |each: &&TokenLogprob| {
+            text_of(each.token).is_some_and(|text| !text.is_empty() && text.trim().is_empty())
+        };
+        let between = said.iter().take_while(is_space).count();
+        said.get(between..).unwrap_or_default()
+    }
+}
+
 /// A token's probability and its rivals'.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenLogprob {

@@ -63,7 +63,7 @@ impl TemplateArguments {
             return Err(ArgumentError {
                 name: None,
                 why: format!(
-                    "{} arguments, at most {} may be",
+                    "{} arguments exceed the limit of {}",
                     arguments.len(),
                     Self::MOST
                 ),
@@ -103,7 +103,10 @@ impl TemplateArguments {
         if bytes > Self::MOST_BYTES {
             return Err(ArgumentError {
                 name: None,
-                why: format!("{bytes} bytes as JSON, at most {} may be", Self::MOST_BYTES),
+                why: format!(
+                    "{bytes} bytes as JSON exceed the limit of {}",
+                    Self::MOST_BYTES
+                ),
             });
         }
         Ok(arguments)
@@ -139,10 +142,11 @@ impl TemplateArguments {
 }
 
 impl TryFrom<Map<String, Value>> for TemplateArguments {
-    type Error = ArgumentError;
+    type Error = String;
 
-    fn try_from(arguments: Map<String, Value>) -> Result<TemplateArguments, ArgumentError> {
-        TemplateArguments::new(arguments)
+    /// What is read is a member of a record, and its reader says of an error where in the text it is, but not in what.
+    fn try_from(arguments: Map<String, Value>) -> Result<TemplateArguments, String> {
+        TemplateArguments::new(arguments).map_err(|error| format!("template_arguments: {error}"))
     }
 }
 
@@ -192,8 +196,9 @@ mod tests {
             "raise_exception",
         ] {
             let error = read(&format!("{{\"{name}\": []}}")).unwrap_err();
-            let wanted =
-                format!("{name:?} is given to every template; an argument cannot take its place");
+            let wanted = format!(
+                "template_arguments: {name:?} is given to every template; an argument cannot take its place"
+            );
             assert!(error.starts_with(&wanted), "{error}");
         }
     }
@@ -213,7 +218,7 @@ mod tests {
         assert!(
             read(&nested(9))
                 .unwrap_err()
-                .starts_with("\"a\" is nested more than 8 deep")
+                .starts_with("template_arguments: \"a\" is nested more than 8 deep")
         );
         let many = |count: usize| {
             let all: Map<String, Value> = (0..count).map(|n| (format!("a{n}"), n.into())).collect();
@@ -222,14 +227,14 @@ mod tests {
         assert!(many(32).is_ok());
         assert_eq!(
             many(33).unwrap_err().to_string(),
-            "33 arguments, at most 32 may be"
+            "33 arguments exceed the limit of 32"
         );
         let long = |bytes: usize| read(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8)));
         assert!(long(16 << 10).is_ok());
         assert!(
             long((16 << 10) + 1)
                 .unwrap_err()
-                .starts_with("16385 bytes as JSON, at most 16384")
+                .starts_with("template_arguments: 16385 bytes as JSON exceed the limit of 16384")
         );
     }
 

@@ -1,10 +1,10 @@
 //! What an answer does to its record.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tidegate_contract::{Answer, Choice, Finish, Made, Model, Structure, TokenLogprob};
+use tidegate_contract::{Answer, Choice, Finish, Made, Structure, TokenLogprob};
 use tidegate_record::{Change, MAX_PAIRS, PatchBuilder, RecordId};
 
 use crate::asked::{self, Wants};
@@ -61,35 +61,45 @@ pub(crate) fn patch(
         AnswerInto::Attributes => {}
         AnswerInto::Value => patch.set_value(Some(shown.text.clone().into_bytes())),
         AnswerInto::Member => {
+            // Where there are no choices, those of an answer before it in this field go with it.
+            let mut members = vec![
+                (stage.field.as_str(), Some(shown.json.as_str())),
+                (choices_field.as_str(), shown.choices.as_deref()),
+            ];
+            let reasoning = shown.reasoning.as_ref();
+            let reasoning = reasoning.map(|(name, reasoning)| (name, reasoning.to_string()));
+            if let Some((name, reasoning)) = &reasoning {
+                members.push((name.as_str(), Some(reasoning.as_str())));
+            }
             let value = entry.view().and_then(|record| record.value());
-            let mut value = value.and_then(|value| with_member(value, &stage.field, &shown.json));
-            if let (Some(with), Some(choices)) = (&value, &shown.choices) {
-                value = with_member(with.as_bytes(), &choices_field, choices);
-            }
-            if let (Some(with), Some((name, reasoning))) = (&value, &shown.reasoning) {
-                value = with_member(with.as_bytes(), name, &reasoning.to_string());
-            }
+            let value = value.and_then(|value| with_members(value, &members));
             patch.set_value(Some(
                 value.unwrap_or_else(|| shown.text.clone()).into_bytes(),
             ));
         }
     }
-    let mut attribute = |name: &str, text: &str| {
-        patch.attribute(Change::Set {
+    let had = |name: &str| {
+        let record = entry.view();
+        record.is_some_and(|record| record.attributes().any(|pair| pair.name == name))
+    };
+    // What an answer before this one has left under a name of this one is not this one's.
+    let mut attribute = |name: &str, text: Option<&str>| match text {
+        Some(text) => patch.attribute(Change::Set {
             name,
             value: Some(text.as_bytes()),
-        });
+        }),
+        None if had(name) => patch.attribute(Change::Remove { name }),
+        None => {}
     };
-    attribute(&stage.field, &shown.text);
-    if let Some(choices) = &shown.choices {
-        attribute(&choices_field, choices);
+    attribute(&stage.field, Some(&shown.text));
+    attribute(&choices_field, shown.choices.as_deref());
+    if let Some((name, reasoning)) = &shown.reasoning {
+        attribute(name, reasoning.as_str());
     }
-    if let Some((name, Value::String(reasoning))) = &shown.reasoning {
-        attribute(name, reasoning);
-    }
-    attribute(MODEL, &origin(stage, entry, wants, answer, id).to_string());
+    let origin = origin(stage, entry, wants, answer, id).to_string();
+    attribute(MODEL, Some(&origin));
     if let Some(number) = number {
-        attribute(&number_name(&stage.field), &number.to_string());
+        attribute(&number_name(&stage.field), Some(&number.to_string()));
     }
     name_attempt(stage_name, entry, &mut patch);
     patch
@@ -231,9 +241,10 @@ fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: 
                 text: text.to_owned(),
                 reasoning: place.map(|name| (name.clone(), first.into())),
                 choices: all.then(|| {
+                    let text_of = |token| chosen.model.token_text(token);
                     let choices = choices
                         .iter()
-                        .map(|choice| choice_json(chosen.model, choice, logprobs, reasons));
+                        .map(|choice| choice_json(&text_of, choice, logprobs, reasons));
                     Value::Array(choices.collect()).to_string()
                 }),
             }
@@ -277,7 +288,12 @@ fn likeliest(labels: &[(String, f32)], threshold: f32) -> Option<(&str, f32)> {
     best.filter(|(_, score)| *score >= threshold)
 }
 
-fn choice_json(model: &Arc<dyn Model>, choice: &Choice, logprobs: bool, reasons: bool) -> Value {
+fn choice_json(
+    text_of: &dyn Fn(u32) -> Option<String>,
+    choice: &Choice,
+    logprobs: bool,
+    reasons: bool,
+) -> Value {
     let mut object = json!({
         "text": choice.text,
         "finish": choice.finish.name(),
@@ -293,14 +309,20 @@ fn choice_json(model: &Arc<dyn Model>, choice: &Choice, logprobs: bool, reasons:
         object["calls"] = json!(choice.calls);
     }
     if logprobs {
-        let logprobs = choice.logprobs.iter().map(|each| logprob_json(model, each));
+        let shown = match reasons {
+            true => choice.logprobs.as_slice(),
+            // Whoever is not shown the thoughts does not read them token by token.
+            false => choice.said_logprobs(text_of),
+        };
+        let logprobs = shown.iter().map(|each| logprob_json(text_of, each));
         object["logprobs"] = Value::Array(logprobs.collect());
     }
     object
 }
 
-fn logprob_json(model: &Arc<dyn Model>, logprob: &TokenLogprob) -> Value {
-    let token = |token: u32, logprob: f32| json!({"id": token, "text": model.token_text(token), "logprob": logprob});
+fn logprob_json(text_of: &dyn Fn(u32) -> Option<String>, logprob: &TokenLogprob) -> Value {
+    let token =
+        |token: u32, logprob: f32| json!({"id": token, "text": text_of(token), "logprob": logprob});
     let mut object = token(logprob.token, logprob.logprob);
     let top = logprob.top.iter().map(|(id, logprob)| token(*id, *logprob));
     object["top"] = Value::Array(top.collect());
@@ -345,13 +367,58 @@ fn origin(
     model
 }
 
-/// The JSON object with one more member at its end, everything else as it stands; none if it is not an object.
-fn with_member(value: &[u8], name: &str, json: &str) -> Option<String> {
+/// The JSON object with these members at its end, in the place of all that had their names: of one without a value nothing
+/// is left. Everything else stays as it stands; none if it is not an object.
+fn with_members(value: &[u8], members: &[(&str, Option<&str>)]) -> Option<String> {
     let text = std::str::from_utf8(value).ok()?.trim();
     serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
-    let members = text.strip_prefix('{')?.strip_suffix('}')?.trim_end();
-    let comma = if members.trim().is_empty() { "" } else { "," };
-    Some(format!("{{{members}{comma}{}:{json}}}", Value::from(name)))
+    let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim_end();
+    let stays = |member: &str| {
+        let has = name_of(member);
+        !(members.iter()).any(|(name, _)| has.as_deref() == Some(*name))
+    };
+    let kept = top_level(inner).filter(|member| stays(member));
+    let added = members.iter().filter_map(|(name, json)| {
+        let member = format!("{}:{}", Value::from(*name), (*json)?);
+        Some(Cow::Owned(member))
+    });
+    let all: Vec<Cow<'_, str>> = kept.map(Cow::Borrowed).chain(added).collect();
+    Some(format!("{{{}}}", all.join(",")))
+}
+
+/// The members of an object of valid JSON, without its braces, each as it stands with the white space around it.
+fn top_level(inner: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(inner).filter(|inner| !inner.trim().is_empty());
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (mut depth, mut is_text, mut is_escaped) = (0usize, false, false);
+        let ends = text.bytes().position(|byte| {
+            if is_text {
+                is_text = is_escaped || byte != b'"';
+                is_escaped = !is_escaped && byte == b'\\';
+                return false;
+            }
+            match byte {
+                b'"' => is_text = true,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            byte == b',' && depth == 0
+        });
+        let (member, behind) = match ends {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
+        };
+        rest = behind;
+        Some(member)
+    })
+}
+
+/// The name of a member of an object, however it is written; none of half a character, which no name of ours has.
+fn name_of(member: &str) -> Option<String> {
+    let mut read = serde_json::Deserializer::from_str(member);
+    <String as serde::Deserialize>::deserialize(&mut read).ok()
 }
 
 /// A record's own seed: SplitMix64 over the stage's seed and the record's id, so that it does not depend on the order
@@ -379,7 +446,8 @@ mod tests {
 
     #[test]
     fn an_answer_becomes_a_member_and_the_rest_stays() {
-        let with = |value: &str| with_member(value.as_bytes(), "answer", "\"it \\\"works\\\"\"");
+        let answer = [("answer", Some("\"it \\\"works\\\"\""))];
+        let with = |value: &str| with_members(value.as_bytes(), &answer);
         assert_eq!(
             with(r#"{"b": 1,"a":[2] }"#).unwrap(),
             r#"{"b": 1,"a":[2],"answer":"it \"works\""}"#
@@ -388,6 +456,96 @@ mod tests {
         for other in ["[1]", "text", "\"{}\"", "{\"a\":}", ""] {
             assert_eq!(with(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_member_takes_the_place_of_all_that_have_its_name_and_of_no_other() {
+        let with = |value: &str, members: &[(&str, Option<&str>)]| {
+            let with = with_members(value.as_bytes(), members).unwrap();
+            serde_json::from_str::<serde::de::IgnoredAny>(&with).unwrap();
+            with
+        };
+        let one = [("a", Some("7"))];
+        for (value, wanted) in [
+            (r#"{"a":1}"#, r#"{"a":7}"#),
+            (r#"{"a":1,"b":2,"a":3}"#, r#"{"b":2,"a":7}"#),
+            (
+                r#"{ "b" : {"a":[1,"a"]}, "\u0061" :1}"#,
+                r#"{ "b" : {"a":[1,"a"]},"a":7}"#,
+            ),
+            (
+                r#"{"A":1,"\\a":2,"a ":3}"#,
+                r#"{"A":1,"\\a":2,"a ":3,"a":7}"#,
+            ),
+            (
+                r#"{"b":"\",\"a\":1","c":["a",{"a":"]}"}],"a":"x"}"#,
+                r#"{"b":"\",\"a\":1","c":["a",{"a":"]}"}],"a":7}"#,
+            ),
+            (r#"{"\ud800":1,"é,":2}"#, r#"{"\ud800":1,"é,":2,"a":7}"#),
+            ("{\n  \"a\": 1,\n  \"b\": 2\n}", "{\n  \"b\": 2,\"a\":7}"),
+        ] {
+            assert_eq!(with(value, &one), wanted);
+        }
+        let several = [("a", Some("7")), ("a_choices", None), ("t", Some("null"))];
+        assert_eq!(
+            with(r#"{"a_choices":[1,2],"t":"old","b":0,"a":"old"}"#, &several),
+            r#"{"b":0,"a":7,"t":null}"#
+        );
+        assert_eq!(with(r#"{"a":1}"#, &[("a", None)]), "{}");
+        assert_eq!(with("{}", &[("a", None)]), "{}");
+    }
+
+    #[test]
+    fn thoughts_are_in_no_log_probabilities_unless_they_are_shown() {
+        let logprob = |token| TokenLogprob {
+            token,
+            logprob: -1.0,
+            top: Vec::new(),
+        };
+        let choice = |given: u32, reasoning_tokens| Choice {
+            text: "Yes.".into(),
+            reasoning: "Hm.".into(),
+            reasoning_tokens,
+            calls: Vec::new(),
+            tokens: (0..8).collect(),
+            finish: Finish::End,
+            logprobs: (given..8).map(logprob).collect(),
+        };
+        let text_of = |token: u32| {
+            Some(if token == 5 {
+                "\n\n".into()
+            } else {
+                token.to_string()
+            })
+        };
+        let shown = |choice: &Choice, reasons| -> Vec<u64> {
+            let object = choice_json(&text_of, choice, true, reasons);
+            let each = object["logprobs"].as_array().unwrap().iter();
+            each.map(|each| each["id"].as_u64().unwrap()).collect()
+        };
+        assert_eq!(shown(&choice(0, 4), false), [4, 5, 6, 7]);
+        assert_eq!(
+            shown(&choice(0, 5), false),
+            [6, 7],
+            "and the lines behind them"
+        );
+        assert_eq!(shown(&choice(0, 5), true), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(
+            shown(&choice(2, 5), false),
+            [6, 7],
+            "behind tokens that were given"
+        );
+        assert_eq!(
+            shown(&choice(7, 5), false),
+            [7],
+            "that had more than the thoughts"
+        );
+        assert_eq!(shown(&choice(0, 8), false), [0; 0], "cut within them");
+        assert_eq!(
+            shown(&choice(5, 0), false),
+            [5, 6, 7],
+            "where there are none"
+        );
     }
 
     #[test]

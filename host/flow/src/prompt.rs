@@ -123,7 +123,7 @@ pub(crate) fn fits(chosen: Chosen<'_>, text: &str) -> Result<(), Refusal> {
     }
 }
 
-/// If the parts have too many tokens together, the part to be cut gives way.
+/// If the parts have too many tokens together, those to be cut give way.
 fn fit(stage: &ModelStage, mut parts: Vec<String>) -> Result<Vec<String>, Refusal> {
     let count = |text: &str| stage.model.count_tokens(text);
     let whole = parts.concat();
@@ -139,27 +139,34 @@ fn fit(stage: &ModelStage, mut parts: Vec<String>) -> Result<Vec<String>, Refusa
         tokens,
         limit: stage.prompt_tokens,
     };
-    let Some(cut) = stage.truncate else {
+    let cuts = stage.truncate.as_slice();
+    let mut long = String::new();
+    for cut in cuts {
+        long = std::mem::take(&mut parts[*cut]);
+    }
+    if cuts.is_empty() {
         return Err(too_long(tokens).into());
-    };
-    let long = std::mem::take(&mut parts[cut]);
+    }
     let rest = count(&parts.concat())?;
     let mut room = stage
         .prompt_tokens
         .checked_sub(rest)
+        .map(|room| room / cuts.len())
         .filter(|room| *room > 0)
         .ok_or_else(|| too_long(rest))?;
     // Tokens merge differently at the seams, so the joined prompt can have a few more than its parts.
     loop {
         let kept = stage.model.truncate(&long, room)?;
-        parts[cut] = kept.to_owned();
+        for cut in cuts {
+            kept.clone_into(&mut parts[*cut]);
+        }
         let whole = parts.concat();
         let tokens = count(&whole)?;
         if tokens <= stage.prompt_tokens {
             return Ok(parts);
         }
         room = room
-            .checked_sub((tokens - stage.prompt_tokens).max(1))
+            .checked_sub((tokens - stage.prompt_tokens).div_ceil(cuts.len()))
             .ok_or_else(|| too_long(tokens))?;
     }
 }

@@ -158,8 +158,9 @@ pub struct ModelStage {
     pub ask: Ask,
     /// The user message, or the text to be encoded.
     pub prompt: PromptTemplate,
-    /// Index of the part of `prompt` that is cut when it is too long; of a chat, among the parts of all its turns.
-    pub truncate: Option<usize>,
+    /// Indexes of the parts of `prompt` that are cut alike when it is too long, all of one text; of a chat, among the parts of
+    /// all its turns.
+    pub truncate: Vec<usize>,
     /// Most tokens of the rendered `prompt`, or of all turns together.
     pub prompt_tokens: usize,
     /// Seed; each record has its own, derived from this and its id.

@@ -1,6 +1,7 @@
 //! The text of an answer while it is made.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use tidegate_contract::{Call, Choice, Finish, Lane, TokenLogprob};
 use tidegate_text::{Detokenizer, LaneParser, Segment, StopStrings};
@@ -29,8 +30,8 @@ pub(crate) struct AnswerText {
     lanes: Option<Lanes>,
     /// Text that the tokens stand for, in bytes.
     decoded: usize,
-    /// Log-probabilities of tokens, with where the text of each begins.
-    logprobs: VecDeque<(usize, TokenLogprob)>,
+    /// Log-probabilities of tokens, with where the text of each begins and ends.
+    logprobs: VecDeque<(Range<usize>, TokenLogprob)>,
     /// Parts that were not handed on; none where nobody wants any.
     pieces: Option<Vec<AnswerPiece>>,
 }
@@ -95,13 +96,14 @@ impl AnswerText {
 
     /// Takes a token; what ends the answer with it: a stop string that is complete, or the only call that is wanted.
     pub(crate) fn push(&mut self, token: u32, logprob: Option<TokenLogprob>) -> Option<Finish> {
-        if self.pieces.is_some() {
-            let logprob = logprob.map(|logprob| (self.decoded, logprob));
-            self.logprobs.extend(logprob);
-        }
         self.tokens += 1;
         let mut decoded = String::new();
         self.detokenizer.push(token, &mut decoded);
+        if self.pieces.is_some() {
+            let place = self.decoded..self.decoded + decoded.len();
+            self.logprobs
+                .extend(logprob.map(|logprob| (place, logprob)));
+        }
         if self.take(&decoded) {
             return Some(Finish::Stop);
         }
@@ -238,11 +240,15 @@ impl AnswerText {
         }
     }
 
-    /// Of the tokens whose text begins in a segment; those of what stands before it, in no lane, are dropped.
+    /// Of the tokens whose text begins in a segment, and of one that begins before it, in no lane, and ends in it. Those of
+    /// what stands before it are dropped.
     fn logprobs_of(&mut self, segment: &Segment) -> Vec<TokenLogprob> {
-        let before = self.logprobs.partition_point(|(at, _)| *at < segment.from);
+        // One without text of its own is of a character that ends with a later token: it goes with that.
+        let is_before =
+            |place: &Range<usize>| place.start < segment.from && place.end <= segment.from;
+        let before = self.logprobs.partition_point(|(place, _)| is_before(place));
         self.logprobs.drain(..before);
-        let own = self.logprobs.partition_point(|(at, _)| *at < segment.to);
+        let own = (self.logprobs).partition_point(|(place, _)| place.start < segment.to);
         self.logprobs
             .drain(..own)
             .map(|(_, logprob)| logprob)
@@ -285,6 +291,66 @@ impl AnswerText {
             tokens,
             finish,
             logprobs,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_text::Tokenizer;
+
+    use super::*;
+    use crate::tests::support::{byte, with_special};
+
+    const NAMES: [&str; 4] = ["</think>", "\n\n", " Yes", "\n\nNo"];
+
+    /// The content of an answer behind thoughts that the prompt has opened, and the tokens that have log-probabilities there.
+    fn told(tokens: &[u32]) -> (String, Vec<u32>) {
+        let tokenizer = with_special("{# </think> #}", &NAMES);
+        let shown: Vec<u32> = NAMES.iter().map(|name| named(&tokenizer, name)).collect();
+        let detokenizer = Detokenizer::new(tokenizer.clone()).showing(&shown);
+        let lanes = LaneParser::new(tokenizer.answer_form(), true, Vec::new(), true);
+        let mut text = AnswerText::new(detokenizer, &[], Some(lanes), true);
+        for token in tokens {
+            let logprob = TokenLogprob {
+                token: *token,
+                logprob: -1.0,
+                top: Vec::new(),
+            };
+            text.push(*token, Some(logprob));
+        }
+        text.finish();
+        let (mut said, mut tokens) = (String::new(), Vec::new());
+        for piece in text.take_pieces() {
+            if piece.lane == Lane::Content {
+                said.push_str(&piece.text);
+                tokens.extend(piece.logprobs.iter().map(|each| each.token));
+            }
+        }
+        (said, tokens)
+    }
+
+    fn named(tokenizer: &Tokenizer, name: &str) -> u32 {
+        tokenizer.token_id(name).unwrap()
+    }
+
+    #[test]
+    fn the_first_token_behind_thoughts_keeps_its_log_probability() {
+        let tokenizer = with_special("{# </think> #}", &NAMES);
+        let [ends, lines, yes, no] = NAMES.map(|name| named(&tokenizer, name));
+        let [a, dot, space] = [b'a', b'.', b' '].map(byte);
+        let [first, second] = [0xc3, 0xa9].map(byte);
+        for (behind, said, wanted) in [
+            (vec![yes, dot], "Yes.", vec![yes, dot]),
+            (vec![lines, yes, dot], "Yes.", vec![yes, dot]),
+            (vec![no, dot], "No.", vec![no, dot]),
+            (vec![lines, space, a, space, a], "a a", vec![a, space, a]),
+            (vec![first, second, dot], "é.", vec![first, second, dot]),
+            (vec![lines, first, second], "é", vec![first, second]),
+            (vec![a, lines, no], "a\n\n\n\nNo", vec![a, lines, no]),
+        ] {
+            let tokens = [vec![a, dot, ends], behind].concat();
+            assert_eq!(told(&tokens), (said.to_owned(), wanted));
         }
     }
 }

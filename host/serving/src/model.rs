@@ -55,14 +55,25 @@ impl Loaded {
                     && matches!(&prompt, Prompt::Chat(conversation) if conversation.continues)
                 {
                     // What must be there from its first character on is not looked for behind another text.
-                    return Err(not_continued("of an answer with a structure"));
+                    return Err(not_continued(
+                        "of an answer that must have a form (continues beside a structure)",
+                    ));
                 }
                 let tokens = self.prompt(&prompt, &forced_prefix)?;
                 let matcher = self.matcher(&prompt, parameters.structure.as_ref())?;
-                let thinking = self.thinking(&prompt, &tokens, &parameters, matcher.is_some())?;
+                let lanes = self.lanes(&prompt, seed, &tokens);
+                let before = lanes.as_ref().is_some_and(LaneParser::is_before_content);
+                let thinking = match before {
+                    true => self.thinking(&tokens, &parameters, matcher.is_some())?,
+                    // Behind text that is given there are no thoughts to be kept to anything.
+                    false => None,
+                };
                 // One that has a form and does not think has its form from its first character on.
                 let has_form = parameters.structure.is_some() && thinking.is_none();
-                let lanes = self.lanes(&prompt, seed, &tokens, has_form);
+                let lanes = lanes.map(|parser| match has_form {
+                    true => parser.without_reasoning(),
+                    false => parser,
+                });
                 let EncodedChat { tokens, begun, .. } = tokens;
                 let form = self.tokenizer.answer_form();
                 let shown = match (&prompt, &lanes) {
@@ -90,7 +101,7 @@ impl Loaded {
                     matcher,
                     thinking,
                     parameters,
-                    lanes,
+                    lanes: lanes.map(Box::new),
                 })
             }
             (ModelTask::Generate { .. }, _) => Err(self.cannot("generate")),
@@ -169,16 +180,13 @@ impl Loaded {
 
     /// What takes the lanes out of the answer to a prompt, if they are asked for. The ids of calls come from the seed and
     /// the prompt: a conversation has each once, also where all its requests have one seed.
-    fn lanes(
-        &self,
-        prompt: &Prompt,
-        seed: u64,
-        encoded: &EncodedChat,
-        has_form: bool,
-    ) -> Option<Box<LaneParser>> {
+    fn lanes(&self, prompt: &Prompt, seed: u64, encoded: &EncodedChat) -> Option<LaneParser> {
         let Prompt::Chat(conversation) = prompt else {
             return None;
         };
+        if !thinks_apart(conversation) {
+            return None;
+        }
         let form = self.tokenizer.answer_form();
         let names = match conversation.lanes {
             true => functions::callable(conversation),
@@ -190,32 +198,25 @@ impl Loaded {
             (seed ^ u64::from(*token)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         let mut parser = LaneParser::new(form, encoded.thinks, names, several);
-        if has_form {
-            parser = parser.without_reasoning();
-        }
         if let (true, Some(begun)) = (conversation.continues, conversation.messages.last()) {
             let reasoning = begun.reasoning.as_deref().unwrap_or_default();
             parser = parser.behind(reasoning, &begun.content);
         }
-        thinks_apart(conversation).then(|| Box::new(parser.with_seed(seed)))
+        Some(parser.with_seed(seed))
     }
 
-    /// What an answer may be before its content, where something is to be kept to: a form that begins to hold behind the
-    /// reasoning, or so many tokens of that.
+    /// What an answer that begins with reasoning, or may, is before its content, where something is to be kept to: a form
+    /// that begins to hold behind the reasoning, or so many tokens of that.
     fn thinking(
         &self,
-        prompt: &Prompt,
         encoded: &EncodedChat,
         parameters: &Parameters,
         has_form: bool,
     ) -> Result<Option<Box<Thinking>>, ModelError> {
-        let Prompt::Chat(conversation) = prompt else {
-            return Ok(None);
-        };
         // A model whose template has no word for it is not asked to, and one whose prompt says that it has thought has.
         let may = encoded.thinks || (self.tokenizer.answer_form().reasons && !encoded.thought);
         let most = parameters.reasoning_tokens;
-        if !thinks_apart(conversation) || !(most.is_some() || (has_form && may)) {
+        if !(most.is_some() || (has_form && may)) {
             return Ok(None);
         }
         if has_form && !may {

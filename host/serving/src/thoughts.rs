@@ -112,6 +112,23 @@ impl Thoughts {
     }
 }
 
+impl Thoughts {
+    /// Of the tokens that end thoughts, how many have come where so many bytes of what ends them have: none where those
+    /// are no whole tokens of it.
+    fn closed(&self, matched: usize) -> usize {
+        let mut bytes = 0;
+        let ends = self.marks.closing().iter().map(|token| {
+            bytes += self.marks.bytes(*token).len();
+            bytes
+        });
+        let ended = ends.take_while(|bytes| *bytes <= matched);
+        match ended.enumerate().last() {
+            Some((last, bytes)) if bytes == matched => last + 1,
+            _ => 0,
+        }
+    }
+}
+
 fn clear(mask: &mut [u32], token: u32) {
     if let Some(word) = mask.get_mut(token as usize / 32) {
         *word &= !(1 << (token % 32));
@@ -198,9 +215,10 @@ impl Thinking {
     }
 
     fn before(&self, place: ReasoningPlace, made: u32) -> Phase {
-        let is_inside = matches!(place, ReasoningPlace::Inside(_));
-        match self.most {
-            Some(most) if is_inside && made >= most => Phase::Closing(0),
+        match (place, self.most) {
+            (ReasoningPlace::Inside(matched), Some(most)) if made >= most => {
+                Phase::Closing(self.thoughts.closed(matched as usize))
+            }
             _ => Phase::Before(place, made),
         }
     }

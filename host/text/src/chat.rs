@@ -5,8 +5,10 @@
 //! `strftime_now` (here in UTC), a `tojson` that writes as Python does, Python's string methods, `break` and `continue`,
 //! and trimmed blocks.
 //!
-//! A template is bounded in its length, its depth and the instructions it runs, but not in memory: one that doubles a
-//! text in a loop takes all there is. Templates come with models, and a model is trusted as far as that.
+//! A template is bounded in its length, its depth, the instructions it runs and the text that it makes of what it is given
+//! ([`most_text`]), so that no argument of a client makes a prompt of any length of a template that repeats something by it.
+//! What it makes and keeps to itself is bounded by the library where a text is repeated (100 MB), and else not at all: one
+//! that doubles a text in a loop takes all there is. Templates come with models, and a model is trusted as far as that.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +31,10 @@ const LONGEST: usize = 256 << 10;
 /// Stack of the thread that compiles, in bytes of address space.
 const STACK: usize = 512 << 20;
 const NAME: &str = "chat";
+/// Text that a template may make whatever it is given, in bytes.
+const OWN_TEXT: usize = 1 << 20;
+/// And for each byte of what it is given, as JSON: published ones write a text once or twice, in JSON or with escapes.
+const TEXT_OF_EACH: usize = 4;
 
 /// One message, as the template sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -193,6 +199,7 @@ impl ChatTemplate {
             .environment
             .get_template(NAME)
             .map_err(|e| PromptError::Template(describe(&e)))?;
+        let most = most_text(&messages, functions, arguments);
         let given = context! {
             messages,
             add_generation_prompt => true,
@@ -211,15 +218,57 @@ impl ChatTemplate {
             .iter()
             .map(|(name, value)| (name.as_str(), value.clone()));
         let given = context! { ..given, ..Value::from_pairs(arguments) };
-        let rendered = catch_unwind(AssertUnwindSafe(|| template.render(given)))
-            .map_err(|_| PromptError::Template("the template library failed on it".into()))?;
-        rendered.map_err(|e| {
-            let raised = std::error::Error::source(&e).is_some_and(|source| source.is::<Raised>());
-            match e.detail() {
-                Some(message) if raised => PromptError::Refused(message.to_owned()),
-                _ => PromptError::Template(describe(&e)),
+        let mut text = BoundedText {
+            text: Vec::new(),
+            most,
+        };
+        let rendered = catch_unwind(AssertUnwindSafe(|| {
+            template.render_captured_to(given, &mut text).map(drop)
+        }))
+        .map_err(|_| PromptError::Template("the template library failed on it".into()))?;
+        match rendered {
+            Ok(()) => String::from_utf8(text.text)
+                .map_err(|_| PromptError::Template("what it makes is not UTF-8".into())),
+            Err(e) if e.kind() == ErrorKind::WriteFailure => Err(PromptError::Template(format!(
+                "it makes more than {most} bytes of text of what it is given"
+            ))),
+            Err(e) => {
+                let source = std::error::Error::source(&e);
+                let raised = source.is_some_and(|source| source.is::<Raised>());
+                Err(match e.detail() {
+                    Some(message) if raised => PromptError::Refused(message.to_owned()),
+                    _ => PromptError::Template(describe(&e)),
+                })
             }
-        })
+        }
+    }
+}
+
+/// Most bytes of text that a template may make of what it is given.
+fn most_text(messages: &[Value], functions: &[Value], arguments: &[(String, Value)]) -> usize {
+    let arguments = arguments.iter().map(|(_, value)| value);
+    let values = messages.iter().chain(functions).chain(arguments);
+    let given: usize = values.map(|value| json_text(value).len()).sum();
+    OWN_TEXT.saturating_add(given.saturating_mul(TEXT_OF_EACH))
+}
+
+/// A text that is at most so long.
+struct BoundedText {
+    text: Vec<u8>,
+    most: usize,
+}
+
+impl io::Write for BoundedText {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.most - self.text.len() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -554,6 +603,44 @@ mod tests {
             render(source).unwrap_err(),
             PromptError::Template(_)
         ));
+    }
+
+    #[test]
+    fn what_an_argument_makes_a_template_write_is_bounded() {
+        let template = |source: &str, arguments: &str, content: &str| {
+            let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+            let arguments: Vec<(String, Value)> = (arguments.as_object().unwrap().iter())
+                .map(|(name, value)| (name.clone(), serde_json::from_value(value.clone()).unwrap()))
+                .collect();
+            let turns = [ChatMessage {
+                role: "user",
+                content,
+            }];
+            ChatTemplate::compile(source).unwrap().render(
+                &turns.map(Turn::from),
+                &[],
+                &arguments,
+                &TokenizerConfig::default(),
+            )
+        };
+        let repeats = "{{ 'x' * (budget + 1) }}";
+        let written = |budget: usize| {
+            let arguments = format!("{{\"budget\":{budget}}}");
+            template(repeats, &arguments, "")
+        };
+        // The message as JSON has 31 bytes, the argument 7.
+        let most = OWN_TEXT + TEXT_OF_EACH * 38;
+        assert_eq!(written(most - 1).unwrap().len(), most);
+        let wanted = format!("it makes more than {most} bytes of text of what it is given");
+        assert_eq!(written(most), Err(PromptError::Template(wanted)));
+        assert!(written(60_000_000).is_err() && written(usize::MAX - 1).is_err());
+        let looped = "{% for i in range(budget) %}{{ messages[0].content }}{% endfor %}";
+        let long = "y".repeat(4000);
+        assert!(template(looped, r#"{"budget":9000}"#, &long).is_err());
+        // A message may be as long as it is, and stand there more than once.
+        let long = "\"z".repeat(3 << 20);
+        let twice = "{{ messages[0].content }}{{ messages[0] | tojson }}";
+        assert!(template(twice, "{}", &long).unwrap().len() > 5 * long.len() / 2);
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
             parameters: Box::new(generate.parameters.clone()),
         },
         prompt: asks.prompt.clone(),
-        truncate: None,
+        truncate: Vec::new(),
         prompt_tokens: 1000,
         seed: asks.seed,
         class: asks.priority,

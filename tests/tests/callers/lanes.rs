@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_contract::{
     AnswerEnd, AnswerLane, Call, Finish, Lane, Made, ModelError, OperatorError, Piece, Through,
-    TokenHandler,
+    TokenHandler, TokenLogprob,
 };
 use tidegate_tests::until;
 
@@ -173,6 +173,51 @@ fn a_call_within_a_word_hides_it_from_no_handler() {
     running.end();
     assert_eq!(table.answer(offset).unwrap()["answer"], "Dear Anna");
     assert!(open.lock().unwrap().is_empty(), "every lane is closed");
+}
+
+#[test]
+fn log_probabilities_that_handlers_leave_are_of_what_is_said_alone() {
+    let (model, open) = (Held::new(), Open::default());
+    let running = Setting::new(handled(model.clone(), names(&open))).start();
+    let table = running.table.clone();
+    let offset = table.ask(chat("a"));
+    let mut request = model.next();
+    let likely = |token: u32| TokenLogprob {
+        token,
+        logprob: -0.5,
+        top: Vec::new(),
+    };
+    for (token, lane, text) in [
+        (0, Lane::Reasoning, "hm"),
+        (1, Lane::Content, "Dear "),
+        (2, Lane::Content, "<1>"),
+    ] {
+        request.reply.piece(&Piece {
+            lane,
+            logprobs: &[likely(token)],
+            ..piece(token, text)
+        });
+    }
+    // What begins and ends the thought is of no lane.
+    let mut whole = choice("Dear <1>");
+    whole.reasoning = "hm".into();
+    whole.reasoning_tokens = 3;
+    whole.tokens = vec![8, 0, 9, 1, 2];
+    whole.logprobs = whole.tokens.iter().map(|token| likely(*token)).collect();
+    request.reply.done(Ok(choices(vec![whole])));
+    running.end();
+    let brought = table.brought(offset);
+    let Some(Made::Choices(made)) = brought[0].as_ref().map(|answer| &answer.made) else {
+        panic!("{brought:?}");
+    };
+    assert_eq!(made[0].text, "Dear Anna");
+    let said = made[0].said_logprobs(|_| None).iter();
+    let said: Vec<u32> = said.map(|each| each.token).collect();
+    assert_eq!(
+        said,
+        [1],
+        "nothing of the thought, and not what was changed"
+    );
 }
 
 #[test]

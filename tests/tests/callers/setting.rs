@@ -258,7 +258,7 @@ pub(crate) fn stage_of(model: Arc<dyn Model>) -> ModelStage {
             }),
         },
         prompt: PromptTemplate::default(),
-        truncate: None,
+        truncate: Vec::new(),
         prompt_tokens: 100,
         seed: 7,
         class: None,

@@ -33,7 +33,7 @@ models = ["minilm"]
 name = "redact"
 inputs = ["chat"]
 operator = "{operators}/redact-pii.wasm"
-config = { paths = ["messages", "prompt"] }
+config = { paths = ["messages", "prompt", "functions", "template_arguments"] }
 
 [[stage]]
 name = "answer"

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::until;
+use tidegate_tests::{root, until};
 
 use crate::client::{Got, PATIENCE, Served, read, read_until};
 use crate::server::{Asked, LIMIT, Server, finish, said, usage};
@@ -379,4 +379,50 @@ inputs = ["label"]
     assert_eq!(labels["label"], "yes", "{labels}");
     assert!((labels["score"].as_f64().unwrap() - 0.75).abs() < 1e-6);
     assert_eq!(judge.body(0)["inputs"][0]["data"], json!(["fine"]));
+}
+
+/// The pipeline of the example, whose model is on a server that shows what reaches it.
+#[test]
+fn nothing_private_of_a_request_reaches_the_model_of_the_example() {
+    let server = Server::start(|asked| {
+        asked.begin();
+        asked.event(&said("Done."));
+        asked.event(&finish("stop"));
+        asked.end();
+    });
+    let example = root().join("examples/gateway/pipeline.toml");
+    let mut file = std::fs::read_to_string(example).unwrap();
+    let model = format!(
+        "type = \"openai\"\nurl = \"{}\"\nmodel = \"there\"\ncontext = 4096\ndialect = \"vllm\"",
+        server.url
+    );
+    for (from, to) in [
+        ("path = \"../support-bot/model\"", model.as_str()),
+        ("127.0.0.1:8080", "127.0.0.1:0"),
+        ("../../target/operators/", "{operators}/"),
+    ] {
+        assert!(file.contains(from), "{file}");
+        file = file.replace(from, to);
+    }
+    let served = Served::start(&file);
+    let (card, address) = ("4111 1111 1111 1111", "ada@example.org");
+    let schema = json!({"type": "object", "properties": {"to": {"type": "string", "description": format!("as {address}")}}});
+    let got = served.post(
+        CHAT,
+        &json!({
+            "model": "support",
+            "messages": [{"role": "user", "content": format!("My card is {card}.")}],
+            "tools": [{"type": "function", "function": {"name": "pay",
+                "description": format!("Pays with {card}"), "parameters": schema}}],
+            "chat_template_kwargs": {"about": format!("Asked by {address}"), "notes": [{"card": card}]},
+        }),
+    );
+    assert_eq!(text(&got), "Done.");
+    let asked = server.body(0).to_string();
+    for there in ["pay", "Pays with", "Asked by", "notes", "EMAIL", "CARD"] {
+        assert!(asked.contains(there), "{there}: {asked}");
+    }
+    for private in [card, address] {
+        assert!(!asked.contains(private), "{private}: {asked}");
+    }
 }

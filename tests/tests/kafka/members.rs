@@ -101,7 +101,7 @@ fn member(topic: &str, model: Arc<Slow>, disk: &MemoryDisk) -> Run {
         alternatives: Vec::new(),
         ask: Ask::Embed,
         prompt: PromptTemplate::parse("{n}").unwrap(),
-        truncate: None,
+        truncate: Vec::new(),
         prompt_tokens: 100,
         seed: 0,
         class: None,

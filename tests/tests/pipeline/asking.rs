@@ -9,9 +9,11 @@ use tidegate_contract::{
     Choice, Conversation, Finish, Made, ModelError, ModelTask, Parameters, Prompt, PromptTemplate,
     Role, Structure, TokenLogprob,
 };
-use tidegate_flow::{AnswerInto, Ask, ModelStage, Order, PromptTurn, Target, USUAL_CLASS};
+use tidegate_flow::{
+    AnswerInto, Ask, ModelStage, Order, PromptTurn, Stage, StageKind, Target, USUAL_CLASS,
+};
 
-use crate::native::{Scripted, answer, asked, asking, made, run_stage};
+use crate::native::{Scripted, answer, asked, asking, made, run_stage, run_stages};
 
 fn generating(model: Arc<Scripted>, parameters: Parameters) -> ModelStage {
     ModelStage {
@@ -434,11 +436,20 @@ fn turns_that_are_too_long_together_give_way_where_the_stage_says() {
     };
     let record = r#"{"text":"abcdefgh"}"#;
     // Among the parts of all turns: the system message, `<`, the text, `>`.
-    let left = run_stage(stage(Some(2)), &["out"], &[record]);
+    let left = run_stage(stage(vec![2]), &["out"], &[record]);
     assert_eq!(left.lines("out")[0]["answer"], "<abcd>");
-    let left = run_stage(stage(None), &["out"], &[record]);
+    let left = run_stage(stage(Vec::new()), &["out"], &[record]);
     let reason = &left.lines("dead-letters")[0]["reason"];
     assert!(reason.as_str().unwrap().contains("20 tokens"), "{reason}");
+    // A field that stands there more than once gives way wherever it does, and everywhere alike.
+    let turns = [(Role::System, "01{text}"), (Role::User, "<{text}>{text}")];
+    let stage = ModelStage {
+        prompt_tokens: 15,
+        truncate: vec![1, 3, 5],
+        ..with_turns(model, &turns)
+    };
+    let left = run_stage(stage, &["out"], &[record]);
+    assert_eq!(left.lines("out")[0]["answer"], "<abc>abc");
 }
 
 #[test]
@@ -470,6 +481,48 @@ fn what_is_thought_has_a_member_of_its_own_or_none_and_is_never_in_the_answer() 
         };
         assert_eq!(left.lines("out"), [wanted]);
     }
+}
+
+#[test]
+fn what_an_answer_leaves_under_its_names_is_its_own_and_not_of_one_before_it() {
+    // Two questions, one after the other: the first is thought about and has log-probabilities, the second has neither.
+    let thinks = Scripted::new(|_, _| {
+        let choices = vec![thought("4", "2 + 2", Finish::End)];
+        Ok(made(Made::Choices(choices)))
+    });
+    let plain = Scripted::new(|_, _| Ok(answer("5".into(), vec![1])));
+    let record = r#"{"\u0061nswer":"mine","text":"x","thoughts":"mine","inner":{"thoughts":"mine"},"thoughts":"too"}"#;
+    let stages = |last: &str| {
+        let turns = [(Role::User, "{text}")];
+        let mut first = with_turns(thinks.clone(), &turns);
+        if let Ask::Generate { parameters, .. } = &mut first.ask {
+            parameters.logprobs = Some(1);
+        }
+        let asks = [
+            first,
+            with_turns(plain.clone(), &turns),
+            with_turns(plain.clone(), &[(Role::User, last)]),
+        ];
+        let targets = [Target::Stage(1), Target::Stage(2), Target::Sink(0)];
+        let stages = asks.into_iter().zip(targets).zip(["one", "two", "three"]);
+        stages
+            .map(|((asks, target), name)| Stage {
+                name: name.into(),
+                targets: vec![target],
+                kind: StageKind::Model(Box::new(asks)),
+            })
+            .collect::<Vec<_>>()
+    };
+    let left = run_stages(stages("{text}"), &["out"], &[record]);
+    assert_eq!(
+        left.text("out"),
+        "{\"text\":\"x\",\"inner\":{\"thoughts\":\"mine\"},\"answer\":\"5\",\"thoughts\":null}\n"
+    );
+    // Private are the answer and where it comes from.
+    let left = run_stages(stages("{missing}"), &["out"], &[record]);
+    let dead = &left.lines("dead-letters")[0];
+    assert_eq!(dead["reason"], "prompt needs the field missing");
+    assert_eq!(dead["private"], 2, "{dead}");
 }
 
 #[test]

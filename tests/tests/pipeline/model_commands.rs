@@ -519,6 +519,88 @@ fn a_long_chat_template_leaves_less_room_and_long_texts_are_cut_to_it() {
     assert_eq!(workspace.json_lines("out.jsonl").len(), 1, "{dead}");
 }
 
+#[test]
+fn examples_that_leave_no_record_room_are_a_mistake_of_the_file() {
+    let prompt = "prompt = \"{text}\"\ntruncate = \"text\"\n";
+    let stage = |content: &str, more: &str| {
+        let turns = format!(
+            "messages = [{{ role = \"user\", content = {content:?} }}, {{ role = \"assistant\", content = \"Yes.\" }}, \
+             {{ role = \"user\", content = \"{{text}}\" }}]\n"
+        );
+        let file = asking(&format!("max-tokens = 8\n{more}"));
+        assert!(file.contains(prompt));
+        file.replace(prompt, &turns)
+    };
+    let long = "did it come today? ".repeat(80);
+    for (content, more, said) in [
+        (long.as_str(), "", "no record would be asked"),
+        (
+            "did it come today?",
+            "prompt-tokens = 5",
+            "prompt-tokens = 5 is less than the ",
+        ),
+    ] {
+        let workspace = workspace(&stage(content, more), 1);
+        let output = workspace.run(&["check", "pipeline.toml"]);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+        assert!(stderr.contains("messages have "), "{stderr}");
+        assert!(stderr.contains("stage.answer.max-tokens"), "{stderr}");
+    }
+    let workspace = workspace(&stage("did it come today?", ""), 1);
+    let output = workspace.run(&["check", "pipeline.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // A prompt has fixed parts, too.
+    let file = asking("max-tokens = 8").replace("\"{text}\"", &format!("\"{long}{{text}}\""));
+    workspace.pipeline(&file);
+    let stderr = text(&workspace.run(&["check", "pipeline.toml"]).stderr);
+    assert!(stderr.contains("and prompt has "), "{stderr}");
+}
+
+#[test]
+fn thoughts_are_asked_for_of_models_that_have_a_word_for_them() {
+    let file = asking("max-tokens = 8\nreasoning = \"thoughts\"\nreasoning-tokens = 4");
+    let file = file.replace(demo_model().to_str().unwrap(), "model");
+    let workspace = workspace(&file, 1);
+    let model = copy(&workspace, "model");
+    let path = model.to_str().unwrap().to_owned();
+    let check = || {
+        let output = workspace.run(&["check", "pipeline.toml"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let info = || {
+        let lines = text(&workspace.run(&["model", "info", &path]).stdout);
+        let line = lines.lines().find(|line| line.starts_with("thoughts"));
+        let line = line.unwrap_or_else(|| panic!("{lines}")).to_owned();
+        let json = workspace.run(&["model", "info", "--json", &path]).stdout;
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        (
+            line["thoughts".len()..].trim().to_owned(),
+            json["thoughts"].clone(),
+        )
+    };
+    let said = check();
+    for key in ["reasoning", "reasoning-tokens"] {
+        let what = "has no effect: the chat template of model \"support\" has no word for thoughts";
+        assert!(
+            said.contains(&format!("stage.answer.{key}: {what}")),
+            "{said}"
+        );
+    }
+    assert_eq!(info(), ("none".to_owned(), Value::Null));
+
+    set_template(
+        &model,
+        "{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'].split('</think>')[-1] }}{% endfor %}<|assistant|>",
+    );
+    let said = check();
+    assert!(!said.contains("has no effect"), "{said}");
+    let tags = json!({"begins": "<think>", "ends": "</think>"});
+    assert_eq!(info(), ("<think> ... </think>".to_owned(), tags));
+}
+
 /// Neither may a library that the driver asks about displays.
 #[test]
 fn nothing_but_tidegate_writes_on_the_terminal() {

@@ -79,7 +79,7 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
             }),
         },
         prompt: PromptTemplate::parse(prompt).unwrap(),
-        truncate: None,
+        truncate: Vec::new(),
         prompt_tokens: 100,
         seed: 0,
         class: None,
@@ -192,10 +192,13 @@ pub(crate) struct Left {
 
 impl Left {
     /// The lines of a sink, or of `dead-letters`.
-    pub(crate) fn lines(&self, sink: &str) -> Vec<serde_json::Value> {
+    pub(crate) fn text(&self, sink: &str) -> String {
         let bytes = self.disk.bytes(Path::new(&format!("/out/{sink}")));
-        String::from_utf8(bytes)
-            .unwrap()
+        String::from_utf8(bytes).unwrap()
+    }
+
+    pub(crate) fn lines(&self, sink: &str) -> Vec<serde_json::Value> {
+        self.text(sink)
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()

@@ -42,7 +42,10 @@ pub(crate) struct Arguments {
 pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
     let pipeline = read_pipeline(&arguments.pipeline)?;
     check_state(&pipeline)?;
-    let mut mistakes = models::check(&pipeline);
+    let models::Fit {
+        mut mistakes,
+        warnings: of_models,
+    } = models::check(&pipeline);
     let seen = opening::look(&pipeline);
     mistakes.extend(seen.mistakes);
     // A state directory is not made for a question.
@@ -56,6 +59,7 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
     check_samples(&pipeline, &slots, &mut mistakes)?;
     none_is_wrong(mistakes)?;
     let mut warnings = warnings(&pipeline, &slots)?;
+    warnings.extend(of_models.iter().map(ToString::to_string));
     warnings.extend(seen.lacks.iter().map(ToString::to_string));
     // Another process may be using them: what cannot be read now is a matter of the start.
     let tasks = StateDirectory::tasks(&pipeline.state);

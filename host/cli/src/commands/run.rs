@@ -118,7 +118,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ));
     }
     // Everything that can refuse comes before the first file is touched, and before what takes minutes.
-    let mut mistakes = models::check(&pipeline);
+    let models::Fit {
+        mut mistakes,
+        warnings: of_models,
+    } = models::check(&pipeline);
     mistakes.extend(opening::look(&pipeline).all());
     none_is_wrong(mistakes)?;
     check_state(&pipeline)?;
@@ -184,7 +187,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         &mut mistakes,
     )?;
     none_is_wrong(mistakes)?;
-    for warning in &pipeline.warnings {
+    for warning in pipeline.warnings.iter().chain(&of_models) {
         warn(&warning.to_string());
     }
     if let Some(warning) = wire::memory::warning(&pipeline, tasks) {

@@ -1,6 +1,6 @@
 //! Whether models fit the stages that ask them: mistakes of the configuration, found without a device.
 
-use tidegate_contract::{BLOCK, Makes, Message, Role};
+use tidegate_contract::{BLOCK, Makes, Message, PromptPart, PromptTemplate, Role};
 use tidegate_control::config::{
     Ask, BiasedToken, DEFAULT_CONTEXT, Generate, Holds, Mistake, Model, ModelStage, Pipeline,
     Stage, StageKind, check_labels,
@@ -17,9 +17,19 @@ const TEMPLATE_TOKENS: usize = 32;
 /// Tokens that a user message can have more in the template than alone, where they merge otherwise at its ends.
 const SEAMS: usize = 8;
 
+/// What is found of models and the stages that ask them.
+#[derive(Default)]
+pub(crate) struct Fit {
+    /// What keeps them from being asked.
+    pub(crate) mistakes: Vec<Mistake>,
+    /// What may be asked but comes to nothing.
+    pub(crate) warnings: Vec<Mistake>,
+}
+
 /// Opens every model that a stage asks, and holds it against its stages; those of other servers as the file has them.
-pub(crate) fn check(pipeline: &Pipeline) -> Vec<Mistake> {
+pub(crate) fn check(pipeline: &Pipeline) -> Fit {
     let mut all = Vec::new();
+    let mut warnings = Vec::new();
     for (index, model) in pipeline.models.iter().enumerate() {
         if asking(pipeline, index).next().is_none() {
             continue;
@@ -29,12 +39,40 @@ pub(crate) fn check(pipeline: &Pipeline) -> Vec<Mistake> {
             continue;
         }
         match ModelFile::of(model) {
-            Ok(file) => all.extend(mistakes(pipeline, index, &file)),
+            Ok(file) => {
+                all.extend(mistakes(pipeline, index, &file));
+                warnings.extend(thoughtless(pipeline, index, &file));
+            }
             Err(error) => all.push(pipeline.mistake_of_model(model, with_causes(&error))),
         }
     }
     all.extend(super::biased::mistakes(pipeline, None));
-    all
+    Fit {
+        mistakes: all,
+        warnings,
+    }
+}
+
+/// Stages that ask a model for its thoughts, or for fewer of them, whose template has no word for them.
+fn thoughtless(pipeline: &Pipeline, index: usize, file: &ModelFile) -> Vec<Mistake> {
+    let form = file.tokenizer.answer_form();
+    if form.reasons || file.makes() != Makes::Text {
+        return Vec::new();
+    }
+    let Some(model) = pipeline.models.get(index) else {
+        return Vec::new();
+    };
+    let said = asking(pipeline, index).flat_map(|(_, _, kind)| {
+        pipeline.mistakes_of_reasoning(
+            kind,
+            format!(
+                "has no effect: the chat template of model {:?} has no word for thoughts, so there are none unless it writes {} all the same",
+                model.name,
+                form.reasoning.0.text()
+            ),
+        )
+    });
+    said.collect()
 }
 
 /// The stages that ask a model, always or under load.
@@ -138,6 +176,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
                             holds,
                             held: all_of_memory.map_or("", |_| " that kv-memory holds"),
                             around,
+                            fixed: fixed(&file.tokenizer, kind, generate),
                             taken: match generate.raw {
                                 true => "the tokenizer's own tokens",
                                 false => "chat template and system message",
@@ -149,7 +188,11 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
                     Err(error) => wrong(match generate.raw {
                         true => format!("the model's tokenizer does not take a text: {error}"),
                         false => format!(
-                            "the model's chat template does not take the stage's messages: {error}"
+                            "the model's chat template does not take the stage's messages{}: {error}",
+                            match generate.template_arguments.is_empty() {
+                                true => "",
+                                false => " with its template-arguments",
+                            }
                         ),
                     }),
                 }
@@ -209,6 +252,35 @@ pub(crate) fn around_prompt(
     Ok(around.max(usual))
 }
 
+/// What is the same in every prompt of a stage: the key that says it, and its tokens without what a record brings. None where
+/// records say it all, or the tokenizer fails on it, which is said elsewhere.
+fn fixed(
+    tokenizer: &Tokenizer,
+    kind: &ModelStage,
+    generate: &Generate,
+) -> Option<(&'static str, usize)> {
+    let of = |template: &PromptTemplate| {
+        let texts = template.parts.iter().map(|part| match part {
+            PromptPart::Text(text) => text.as_str(),
+            _ => "",
+        });
+        tokenizer.count(&texts.collect::<String>()).ok()
+    };
+    let (key, tokens): (_, Option<usize>) = match generate.turns.as_slice() {
+        [] => ("prompt", of(&kind.prompt)),
+        turns => ("messages", turns.iter().map(|turn| of(&turn.content)).sum()),
+    };
+    tokens.map(|tokens| (key, tokens))
+}
+
+/// The verb of a key of a stage.
+fn has(key: &str) -> &'static str {
+    match key {
+        "messages" => "have",
+        _ => "has",
+    }
+}
+
 /// The length of what a stage asks of a model, and what the model holds.
 pub(super) struct Length<'a> {
     pub(super) model: &'a str,
@@ -218,6 +290,8 @@ pub(super) struct Length<'a> {
     /// Positions that are no room for the prompt's own text, and what takes them.
     pub(super) around: usize,
     pub(super) taken: &'a str,
+    /// Of the prompt's own text what is the same for every record: the key that says it, and its tokens.
+    pub(super) fixed: Option<(&'static str, usize)>,
 }
 
 impl Length<'_> {
@@ -232,16 +306,33 @@ impl Length<'_> {
             ));
         }
         let room = context.saturating_sub(most + self.around);
-        if room > 0 && kind.prompt_tokens.is_none_or(|tokens| tokens <= room) {
-            return None;
-        }
-        let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
-            format!(", prompt-tokens = {tokens} needs more")
-        });
         let since = match self.around {
             0 => String::new(),
             around => format!(", since {} take {around}", self.taken),
         };
+        if room > 0 && kind.prompt_tokens.is_none_or(|tokens| tokens <= room) {
+            let (key, fixed) = self.fixed?;
+            let allowed = kind.prompt_tokens.unwrap_or(room);
+            if fixed <= allowed {
+                return None;
+            }
+            return Some(match kind.prompt_tokens {
+                Some(tokens) => format!(
+                    "prompt-tokens = {tokens} is less than the {fixed} tokens that {key} {} without what a record brings; \
+                     no record would be asked",
+                    has(key)
+                ),
+                None => format!(
+                    "max-tokens = {most} leaves {room} positions of {context}{} for the prompt of model {model:?}{since}, and \
+                     {key} {} {fixed} tokens without what a record brings; no record would be asked",
+                    self.held,
+                    has(key)
+                ),
+            });
+        }
+        let needs = kind.prompt_tokens.map_or_else(String::new, |tokens| {
+            format!(", prompt-tokens = {tokens} needs more")
+        });
         Some(format!(
             "max-tokens = {most} leaves {room} positions of {context}{} for the prompt of model {model:?}{since}{needs}",
             self.held

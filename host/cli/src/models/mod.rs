@@ -16,7 +16,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fit::{asking, check};
+pub(crate) use fit::{Fit, asking, check};
 pub(crate) use gpu::{Adapters, selector};
 pub(crate) use hosted::HostedModel;
 pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};

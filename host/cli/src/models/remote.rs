@@ -196,6 +196,7 @@ pub(crate) fn mistakes(
                     held: "",
                     around: system.map_or(0, estimated_tokens),
                     taken: "the system message",
+                    fixed: None,
                 });
                 let wrong = asked.and_then(|asked| asked.mistake(kind));
                 found.extend(wrong.map(|what| pipeline.mistake_of_length(stage, what)));

@@ -206,14 +206,16 @@ fn model_stage(
         config::Ask::Generate(generate) => generate.turns.as_slice(),
         config::Ask::Embed | config::Ask::Classify { .. } => &[],
     };
-    let mut parts = (turns.iter())
+    let parts = (turns.iter())
         .flat_map(|turn| &turn.content.parts)
-        .chain(&stage.prompt.parts);
+        .chain(&stage.prompt.parts)
+        .enumerate();
+    let cut = parts.filter(|(_, part)| truncate.is_some_and(|cut| cut.matches(part)));
     Ok(ModelStage {
         name: pipeline.models[stage.model].name.clone(),
         alternatives,
         ask,
-        truncate: truncate.and_then(|cut| parts.position(|part| cut.matches(part))),
+        truncate: cut.map(|(index, _)| index).collect(),
         prompt: stage.prompt.clone(),
         prompt_tokens: stage.prompt_tokens.unwrap_or(usize::MAX).min(room),
         seed: stage.seed,

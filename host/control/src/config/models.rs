@@ -141,6 +141,10 @@ pub struct ModelStage {
     pub(crate) per_key: Option<Typed<usize>>,
     /// Most tokens of an answer, where the file says it.
     pub(crate) typed_max_tokens: Option<Typed<usize>>,
+    /// Most tokens of its reasoning, where the file says it.
+    pub(crate) typed_reasoning_tokens: Option<Typed<u64>>,
+    /// The member of its reasoning.
+    pub(crate) typed_reasoning: Option<Typed<String>>,
     /// Longest wait for an answer.
     pub deadline: Option<Duration>,
     /// How often a record is sent when the device fails, the first time included.

@@ -124,6 +124,19 @@ impl Pipeline {
         }
     }
 
+    /// Something about what a stage says of its model's reasoning, at each line that says something.
+    pub fn mistakes_of_reasoning(&self, asks: &ModelStage, what: impl ToString) -> Vec<Mistake> {
+        let what = what.to_string();
+        let places = [
+            (asks.typed_reasoning.as_ref()).map(|typed| (&typed.place, &typed.key)),
+            (asks.typed_reasoning_tokens.as_ref()).map(|typed| (&typed.place, &typed.key)),
+        ];
+        let places = places.into_iter().flatten();
+        places
+            .map(|(place, key)| self.mistake(place, key.clone(), &what))
+            .collect()
+    }
+
     /// Something that is wrong with how the gateway speaks TLS, at its line.
     pub fn mistake_of_tls(&self, tls: &GatewayTls, what: impl ToString) -> Mistake {
         self.mistake(&tls.place, "gateway.certificate".to_owned(), what)

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tidegate_contract::{MOST_LOGPROBS, MOST_STOPS, Parameters, Role, Speculation};
+use toml::de::DeValue;
 
+use super::findings::Typed;
 use super::models::{Into, Order, Turn};
 use super::read_form::{read_bias, read_structure};
 use super::read_gateway_access::read_names;
@@ -176,18 +178,6 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
     let structure = read_structure(table);
     let max_tokens = table.count("max-tokens", 1..=1_048_576);
     let thoughts = table.number("reasoning-tokens", 0..=1_048_576);
-    if let (Some(thoughts), Some(most)) = (&thoughts, &max_tokens)
-        && thoughts.value >= most.value as u64
-    {
-        table.found.warning(
-            &thoughts.place,
-            &thoughts.key,
-            format!(
-                "leaves nothing of max-tokens = {} for the answer, which is empty where the model thinks for so long",
-                most.value
-            ),
-        );
-    }
     let temperature = real(
         "temperature",
         |t| (0.0..=2.0).contains(&t),
@@ -233,7 +223,7 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
             .map(|typed| typed.value as u8),
         n: n.map_or(usual.n, |typed| typed.value as u32),
         stop: read_stop(table, structure.is_some()),
-        reasoning_tokens: thoughts.map(|typed| typed.value as u32),
+        reasoning_tokens: thoughts.as_ref().map(|typed| typed.value as u32),
         speculation: table
             .word("speculative", &words)
             .map_or(usual.speculation, |typed| typed.value),
@@ -241,7 +231,11 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
     };
     let raw = table.truth("raw").is_some_and(|typed| typed.value);
     let system = table.string("system");
-    if let (true, Some(system)) = (raw, &system) {
+    // Beside messages it has been said that it is to be one of them.
+    let has_turns = table
+        .get("messages")
+        .is_some_and(|messages| matches!(messages.raw, DeValue::Array(_)));
+    if let (true, false, Some(system)) = (raw, has_turns, &system) {
         table.found.about(
             system,
             "a raw prompt has no messages; leave system out, or write it into prompt",
@@ -268,6 +262,7 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
         turns,
         template_arguments: read_template_arguments(table),
         reasoning: read_reasoning(table),
+        reasoning_tokens: thoughts,
         system: system.map(|typed| typed.value),
         max_tokens,
         parameters,
@@ -301,7 +296,7 @@ fn read_stop(table: &Table<'_>, structured: bool) -> Vec<String> {
 }
 
 /// The name of the member and attribute that the reasoning becomes.
-fn read_reasoning(table: &Table<'_>) -> Option<String> {
+fn read_reasoning(table: &Table<'_>) -> Option<Typed<String>> {
     let typed = table.string("reasoning")?;
     if !is_field(&typed.value) {
         table.found.about(&typed, no_field(&typed.value));
@@ -324,7 +319,7 @@ fn read_reasoning(table: &Table<'_>) -> Option<String> {
         );
         return None;
     }
-    Some(typed.value)
+    Some(typed)
 }
 
 fn is_field(name: &str) -> bool {

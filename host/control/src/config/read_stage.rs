@@ -247,11 +247,18 @@ pub(crate) fn json(value: &Value<'_>, found: &Findings) -> Json {
     };
     match value.raw {
         DeValue::String(text) => Json::String(text.clone().into_owned()),
-        DeValue::Integer(integer) => number(
-            i64::from_str_radix(integer.as_str(), integer.radix())
-                .ok()
-                .map(Number::from),
-        ),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(integer) => Json::Number(integer.into()),
+            Err(_) => {
+                let what = format!(
+                    "{value} is no whole number of TOML, which has {} to {}; write one of those, or a string",
+                    i64::MIN,
+                    i64::MAX
+                );
+                found.mistake(&value.place, &value.key, what);
+                Json::Null
+            }
+        },
         DeValue::Float(float) => number(float.as_str().parse().ok().and_then(Number::from_f64)),
         DeValue::Boolean(truth) => Json::Bool(*truth),
         DeValue::Datetime(date) => Json::String(date.to_string()),

@@ -14,6 +14,9 @@ const MOST_TURNS: usize = 64;
 /// What a list of turns looks like.
 const EXAMPLE: &str = "[{ role = \"user\", content = \"{text}\" }]";
 
+/// And one of them.
+const TURN: &str = "{ role = \"user\", content = \"{text}\" }";
+
 /// What `messages` says.
 pub(crate) enum TypedMessages {
     /// Nothing, or that there are none.
@@ -80,6 +83,10 @@ fn read_turns<'t>(
             raw: entry.get_ref(),
             place: Span(entry.span()),
             key: format!("{}[{}]", value.key, number + 1),
+        };
+        let DeValue::Table(_) = entry.raw else {
+            entry.wrong(table.found, "a message", TURN);
+            continue;
         };
         let Some(entry) = entry.table(table.found) else {
             continue;

@@ -173,8 +173,18 @@ impl<'t> Table<'t> {
             DeValue::Integer(integer) => {
                 i128::from_str_radix(integer.as_str(), integer.radix()).ok()
             }
-            _ => {
-                value.wrong(self.found, "a whole number", &range.start().to_string());
+            other => {
+                // What stands in quotes is what was meant.
+                let quoted = other.as_str().and_then(|text| text.parse().ok());
+                match quoted.filter(|number| range.contains(number)) {
+                    Some(meant) => {
+                        let what = format!("{value} is not a whole number; write {meant}");
+                        self.found.mistake(&value.place, &value.key, what);
+                    }
+                    None => {
+                        value.wrong(self.found, "a whole number", &range.start().to_string());
+                    }
+                }
                 return None;
             }
         };

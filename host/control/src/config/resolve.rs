@@ -21,6 +21,7 @@ use super::pipeline::{
 use super::remote_models::RemoteModel;
 use super::resolve_gateway::{Ends, resolve_gateway};
 use super::resolve_load::{Answering, resolve_under_load};
+use super::resolve_model_stage::check_reasoning;
 use super::resolve_order::resolve_orders;
 use super::resolve_stage::{resolve_stage, resolve_tokens};
 use super::topics::{check_groups, check_letters_are_not_read, warn_read};
@@ -154,6 +155,7 @@ pub(crate) fn resolve(
         },
     );
     resolve_orders(found, &sources, &mut stages, &sinks);
+    check_reasoning(found, &sources, &stages);
     let mut own = own_files(&state);
     let told = typed.dead_letters.is_some();
     let dead_letters = match typed.dead_letters.flatten() {

@@ -2,10 +2,12 @@
 
 use tidegate_contract::{Parameters, PromptPart, Structure};
 
+use super::answering::reaches;
 use super::disk::Directory;
 use super::findings::{Findings, Typed};
-use super::models::{Ask, Generate, Holds, Model, ModelStage, Order, Truncated};
+use super::models::{Ask, Generate, Holds, Into, Model, ModelStage, Order, Truncated};
 use super::named::read_text;
+use super::pipeline::{Source, Stage, StageKind};
 use super::typed::{TypedAsk, TypedGenerate, TypedModelStage, TypedStructure};
 
 /// Default of `max-in-flight`.
@@ -32,10 +34,18 @@ pub(crate) fn resolve_model_stage(
         .truncate
         .as_ref()
         .map(|name| truncated(found, name, &parts));
+    if let (TypedAsk::Generate(generate), Into::Member) = (&typed.ask, typed.into)
+        && let Some(name) = &generate.reasoning
+    {
+        check_unasked(found, name, &parts);
+    }
     let mut typed_max_tokens = None;
+    let (mut typed_reasoning, mut typed_reasoning_tokens) = (None, None);
     let ask = match typed.ask {
         TypedAsk::Generate(mut generate) => {
             typed_max_tokens = generate.max_tokens.take();
+            typed_reasoning_tokens = generate.reasoning_tokens.take();
+            typed_reasoning.clone_from(&generate.reasoning);
             Ask::Generate(Box::new(resolve_generate(found, directory, *generate)))
         }
         TypedAsk::Embed => Ask::Embed,
@@ -64,6 +74,8 @@ pub(crate) fn resolve_model_stage(
         max_in_flight_per_key: MAX_IN_FLIGHT,
         per_key: typed.per_key,
         typed_max_tokens,
+        typed_reasoning_tokens,
+        typed_reasoning,
         deadline: typed.deadline,
         attempts: typed.attempts,
         into: typed.into,
@@ -91,6 +103,71 @@ fn truncated(found: &Findings, name: &Typed<String>, parts: &[&PromptPart]) -> T
         );
     }
     truncated
+}
+
+/// What a stage asks for is not replaced by what the model thinks.
+fn check_unasked(found: &Findings, name: &Typed<String>, parts: &[&PromptPart]) {
+    let asks = |part: &&PromptPart| match part {
+        PromptPart::Field { path, .. } => path.first() == Some(&name.value),
+        _ => false,
+    };
+    if parts.iter().any(asks) {
+        found.about(
+            name,
+            format!(
+                "{:?} is a field that the stage itself asks for, and the reasoning would take its place; choose another",
+                name.value
+            ),
+        );
+    }
+}
+
+/// What only the whole pipeline says of the reasoning of its stages: whether its member is one that records bring, and
+/// whether it leaves room for an answer.
+pub(crate) fn check_reasoning(found: &Findings, sources: &[Source], stages: &[Stage]) {
+    for stage in stages {
+        let StageKind::Model(asks) = &stage.kind else {
+            continue;
+        };
+        let required = |name: &str| {
+            let brings = sources.iter().enumerate().find(|(index, source)| {
+                let mut required = source.decoding.required.iter();
+                required.any(|path| path.split('.').next() == Some(name))
+                    && reaches(*index, &stage.inputs, stages)
+            });
+            brings.map(|(_, source)| source.name.clone())
+        };
+        if let (Some(name), Into::Member) = (&asks.typed_reasoning, asks.into)
+            && let Some(source) = required(&name.value)
+        {
+            found.about(
+                name,
+                format!(
+                    "{:?} is required of every record of source {source:?}, and the reasoning would take its place; choose another",
+                    name.value
+                ),
+            );
+        }
+        let Ask::Generate(generate) = &asks.ask else {
+            continue;
+        };
+        let most = generate.parameters.max_tokens;
+        if let Some(thoughts) = &asks.typed_reasoning_tokens
+            && thoughts.value >= u64::from(most)
+        {
+            let usual = match asks.typed_max_tokens {
+                Some(_) => "",
+                None => ", its default here,",
+            };
+            found.warning(
+                &thoughts.place,
+                &thoughts.key,
+                format!(
+                    "leaves nothing of max-tokens = {most}{usual} for the answer, which is empty where the model thinks for so long"
+                ),
+            );
+        }
+    }
 }
 
 /// Prompt and answer must fit the context, as far as the file says it.
@@ -148,7 +225,7 @@ fn resolve_generate(found: &Findings, directory: &Directory, typed: TypedGenerat
         system: typed.system,
         turns: typed.turns,
         template_arguments: typed.template_arguments,
-        reasoning: typed.reasoning,
+        reasoning: typed.reasoning.map(|typed| typed.value),
         parameters: Parameters {
             structure,
             ..typed.parameters

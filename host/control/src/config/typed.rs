@@ -237,8 +237,10 @@ pub(crate) struct TypedGenerate {
     pub(crate) system: Option<String>,
     pub(crate) turns: Vec<Turn>,
     pub(crate) template_arguments: TemplateArguments,
-    pub(crate) reasoning: Option<String>,
+    pub(crate) reasoning: Option<Typed<String>>,
     pub(crate) max_tokens: Option<Typed<usize>>,
+    /// As `parameters` have it.
+    pub(crate) reasoning_tokens: Option<Typed<u64>>,
     /// All but `max_tokens` and `structure`.
     pub(crate) parameters: Parameters,
     pub(crate) bias: Vec<(BiasedToken, f32)>,

@@ -244,8 +244,11 @@ impl Showing {
             if !is_same {
                 self.changed.insert(piece.choice);
             }
-            let kept = self.logprobs.entry(piece.choice).or_default();
-            kept.extend_from_slice(logprobs);
+            // What is kept is what was said: of a part of it nobody could tell where the reasoning ends.
+            if place.1 != Lane::Reasoning {
+                let kept = self.logprobs.entry(piece.choice).or_default();
+                kept.extend_from_slice(logprobs);
+            }
         }
         let begins = piece.begins.as_ref();
         let begins = begins.map(|(id, name)| (id.as_str(), name.as_str()));

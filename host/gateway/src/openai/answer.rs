@@ -91,10 +91,7 @@ pub(crate) fn conclude(
                     let thought = made.iter().map(|choice| u64::from(choice.reasoning_tokens));
                     finished.reasoning_tokens = thought.sum();
                     let first = text(made.first().map(|choice| choice.text.as_str()));
-                    finished.choices = choices(made, first, written.choices.as_deref());
-                    for choice in &mut finished.choices {
-                        choice.keep_content_logprobs(tokens);
-                    }
+                    finished.choices = choices(made, first, written.choices.as_deref(), tokens);
                 }
             }
         }
@@ -156,7 +153,12 @@ fn unheard(answer: &Final, shown: &Lanes) -> Vec<OwnedPiece> {
 
 /// The texts: the record's own where it has them. A text that was changed while the others are not to be found in the
 /// record is the only one: nobody has looked at the others.
-fn choices(made: Vec<Choice>, first: String, written: Option<&[Value]>) -> Vec<FinalChoice> {
+fn choices(
+    made: Vec<Choice>,
+    first: String,
+    written: Option<&[Value]>,
+    tokens: Option<&TokenText>,
+) -> Vec<FinalChoice> {
     let unchanged = made.first().is_some_and(|choice| choice.text == first);
     let known = match written {
         Some(written) => written.len(),
@@ -173,10 +175,13 @@ fn choices(made: Vec<Choice>, first: String, written: Option<&[Value]>) -> Vec<F
             Some(other) => other,
             None => choice.text.clone(),
         };
-        let logprobs = if text == choice.text {
-            choice.logprobs
-        } else {
-            Vec::new()
+        // Beside calls it is not known which tokens are the content's.
+        let logprobs = match text == choice.text && choice.calls.is_empty() {
+            true => {
+                let said = choice.said_logprobs(|token| tokens.and_then(|text_of| text_of(token)));
+                said.to_vec()
+            }
+            false => Vec::new(),
         };
         FinalChoice {
             text,
@@ -249,25 +254,6 @@ impl FinalChoice {
             Lane::Reasoning => Some(&self.reasoning),
             Lane::Arguments(call) => Some(&self.calls.get(call as usize)?.arguments),
         }
-    }
-
-    /// Keeps log-probabilities of the content alone: tokens of other lanes stand before it. None if they cannot be told
-    /// apart.
-    fn keep_content_logprobs(&mut self, shown: Option<&TokenText>) {
-        if self.reasoning.is_empty() && self.calls.is_empty() {
-            return;
-        }
-        let mut tail = String::new();
-        let mut from = None;
-        for (index, each) in self.logprobs.iter().enumerate().rev() {
-            let text = shown.and_then(|shown| shown(each.token));
-            tail.insert_str(0, &text.unwrap_or_default());
-            if !self.text.is_empty() && tail.trim() == self.text.trim() {
-                from = Some(index);
-                break;
-            }
-        }
-        self.logprobs = from.map_or_else(Vec::new, |from| self.logprobs.split_off(from));
     }
 }
 

@@ -283,7 +283,7 @@ async fn what_the_template_is_given_is_in_the_record_and_bounded() {
         (
             json!({"a": "x".repeat(16 << 10)}),
             "chat_template_kwargs",
-            "bytes as JSON, at most 16384",
+            "bytes as JSON exceed the limit of 16384",
         ),
         (
             json!({"a".repeat(100): 1}),

@@ -216,6 +216,46 @@ async fn log_probabilities_are_of_the_text_as_the_model_made_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn log_probabilities_of_thoughts_are_not_those_of_the_content() {
+    // Two tokens open and close the thoughts; a character of the content is split over two tokens that are no text.
+    for (reasoning, tokens, thought, said) in [
+        ("", "<>ab", 2, "ab"),
+        ("", "<>\n\nab", 2, "ab"),
+        ("t", "<t>\nab", 3, "ab"),
+        ("t", "<t>\nab", 4, "ab"),
+        ("t", "<t>\u{fffd}\u{fffd}b", 3, "\u{fffd}\u{fffd}b"),
+        ("ab", "<ab>ab", 4, "ab"),
+    ] {
+        let gateway = Gateway::new(move |play: Play| {
+            let mut heard = play.listen(1);
+            let text = match said.starts_with('a') {
+                true => "ab",
+                false => "éb",
+            };
+            let made = Choice {
+                reasoning: reasoning.into(),
+                reasoning_tokens: thought,
+                tokens: tokens.chars().map(|token| token as u32).collect(),
+                logprobs: tokens.chars().map(logprob).collect(),
+                ..choice(text)
+            };
+            heard.answer(vec![made]);
+            play.answer(text);
+        });
+        let wanted = json!({"logprobs": true, "top_logprobs": 2});
+        let (_, body) = gateway.json("/v1/chat/completions", chat(wanted)).await;
+        let content = body["choices"][0]["logprobs"]["content"]
+            .as_array()
+            .unwrap()
+            .iter();
+        let shown: String = content
+            .map(|each| each["token"].as_str().unwrap())
+            .collect();
+        assert_eq!(shown, said, "{tokens:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_a_changed_answer_the_others_are_not_shown_unless_the_record_has_them() {
     let script = |choices: Option<Value>| {
         move |play: Play| {

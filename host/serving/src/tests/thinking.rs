@@ -6,7 +6,7 @@ use tidegate_contract::{
     Choice, Conversation, Finish, Function, FunctionChoice, Lane, Message, Model, ModelTask,
     Parameters, Prompt, Role, Speculation, Structure, TemplateArguments,
 };
-use tidegate_text::Tokenizer;
+use tidegate_text::{Tag, Tokenizer};
 
 use super::support::*;
 use crate::{Engine, EngineOptions, ModelHandle, ModelOptions, ModelSource};
@@ -558,4 +558,69 @@ fn the_beginning_of_an_answer_stands_behind_its_thoughts() {
         let choice = submit(&model, &begun, &long(), &[], 0).choice();
         assert_eq!(texts(&choice), ("s.", "", 0));
     }
+}
+
+#[test]
+fn a_bound_on_thoughts_puts_nothing_into_an_answer_whose_beginning_is_given() {
+    for tokenizer in tokenizers() {
+        let count = |text: &str| tokenizer.encode(text).unwrap().len() as u32;
+        let closing = count("</think>");
+        let hidden = "#".repeat(closing as usize);
+        let bounded = Parameters {
+            reasoning_tokens: Some(0),
+            ..long()
+        };
+        // A model that goes on with the tag of its thoughts behind text writes a text.
+        let said = ("<think>s.", "", 0);
+        let tag = matches!(tokenizer.answer_form().reasoning.0, Tag::Text(_));
+        for (begun, thoughts, script, wanted) in [
+            ("Ye", plain(), "s.", ("s.", "", 0)),
+            ("Ye", opened(), "s.", ("s.", "", 0)),
+            ("Ye", closed(), "s.", ("s.", "", 0)),
+            ("Ye", plain(), "<think>s.", said),
+        ] {
+            if script.starts_with('<') && !tag {
+                continue;
+            }
+            let chat = Conversation {
+                messages: vec![
+                    Message::new(Role::User, "x"),
+                    Message::new(Role::Assistant, begun),
+                ],
+                continues: true,
+                ..thoughts
+            };
+            let prompt = tokenizer.encode_continued(
+                &chat.messages[..1],
+                &chat.messages[1],
+                &[],
+                &chat.template_arguments,
+            );
+            let script = tokenizer.encode(script).unwrap();
+            let logits = scripted(prompt.unwrap().tokens.len(), script);
+            let (_engine, model, _control) = start(&tokenizer, logits);
+            let choice = submit(&model, &chat, &bounded, &[], 0).choice();
+            assert_eq!(texts(&choice), wanted, "{begun:?}");
+        }
+        // Where it has none the bound holds.
+        let script = format!("<think>{hidden}Yes.");
+        let choice = answer(&tokenizer, &plain(), &script, &bounded);
+        assert_eq!(texts(&choice), ("Yes.", "", count("<think></think>")));
+    }
+}
+
+#[test]
+fn where_thoughts_are_ended_within_their_tag_it_is_completed() {
+    let tokenizer = &tokenizers()[0];
+    let bounded = Parameters {
+        reasoning_tokens: Some(5),
+        ..long()
+    };
+    let choice = answer(tokenizer, &opened(), "aa</t#####Yes.", &bounded);
+    assert_eq!(texts(&choice), ("Yes.", "aa", 2 + 8));
+    let choice = answer(tokenizer, &opened(), "aaaa<#######Yes.", &bounded);
+    assert_eq!(texts(&choice), ("Yes.", "aaaa", 4 + 8));
+    // The beginning of one that is none stays in them.
+    let choice = answer(tokenizer, &opened(), "a</<a########Yes.", &bounded);
+    assert_eq!(texts(&choice), ("Yes.", "a</<a", 5 + 8));
 }

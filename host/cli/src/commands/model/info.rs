@@ -122,9 +122,16 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
         ),
         Err(_) => ("what would work", nearest),
     });
+    let thoughts = (tokenizer.as_ref().ok())
+        .filter(|_| report.makes_text)
+        .map(thoughts);
     let (text, tokenizer) = described(&tokenizer, report.makes_text);
     report.lines.push(("tokenizer", text));
     report.json["tokenizer"] = tokenizer;
+    if let Some((text, json)) = thoughts {
+        report.lines.push(("thoughts", text));
+        report.json["thoughts"] = json;
+    }
     report.lines.extend(nearest);
     report.lines.push(("adapter", budget.text()));
     report.json["adapter"] = json!(budget.adapter);
@@ -507,6 +514,23 @@ fn held(checkpoint: &Checkpoint, json: &mut Value) -> Result<Option<Line>, Tenso
         );
         ("held as", text)
     }))
+}
+
+/// Between which tags a model thinks, as far as its chat template says.
+fn thoughts(tokenizer: &Tokenizer) -> (String, Value) {
+    let form = tokenizer.answer_form();
+    match form.reasons {
+        true => {
+            let (begins, ends) = (form.reasoning.0.text(), form.reasoning.1.text());
+            // Some have a line in them.
+            let shown = |tag: &str| tag.trim_end().to_owned();
+            (
+                format!("{} ... {}", shown(begins), shown(ends)),
+                json!({"begins": begins, "ends": ends}),
+            )
+        }
+        false => ("none".to_owned(), Value::Null),
+    }
 }
 
 /// Whether tokenizer and chat template can be used.

@@ -111,3 +111,37 @@ fn a_label_that_the_model_lacks_is_found_at_its_line() {
     let at = pipeline.mistake_of_model(&pipeline.models[1], "has no weights");
     assert_eq!(at.position.unwrap().text, "[model.mini]");
 }
+
+#[test]
+fn a_bound_on_thoughts_that_leaves_nothing_for_the_answer_is_a_warning() {
+    let warned = |model: &str, stage: &str| -> Vec<String> {
+        let file = format!(
+            "{}[model.support]\npath = \"model\"\n{model}\n[[stage]]\nname = \"answer\"\nmodel = \"support\"\n\
+             prompt = \"{{text}}\"\n{stage}\n",
+            content("least.toml")
+        );
+        let warnings = parsed(&file).unwrap().warnings.into_iter();
+        let warnings = warnings.filter(|warning| warning.key.ends_with(".reasoning-tokens"));
+        warnings.map(|warning| warning.what).collect()
+    };
+    let wanted = |most: &str| {
+        format!(
+            "leaves nothing of max-tokens = {most} for the answer, which is empty where the model thinks for so long"
+        )
+    };
+    for (model, stage, most) in [
+        ("", "reasoning-tokens = 256", Some("256, its default here,")),
+        ("", "reasoning-tokens = 255", None),
+        (
+            "context = 64",
+            "reasoning-tokens = 32",
+            Some("32, its default here,"),
+        ),
+        ("context = 64", "reasoning-tokens = 31", None),
+        ("", "max-tokens = 10\nreasoning-tokens = 10", Some("10")),
+        ("", "max-tokens = 300\nreasoning-tokens = 256", None),
+    ] {
+        let wanted: Vec<String> = most.map(wanted).into_iter().collect();
+        assert_eq!(warned(model, stage), wanted, "{model:?} {stage:?}");
+    }
+}

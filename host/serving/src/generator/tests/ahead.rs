@@ -226,6 +226,12 @@ fn asks(dice: &mut Dice, count: usize) -> Vec<Ask> {
             3 => ask.parameters.speculation = tidegate_contract::Speculation::Off,
             _ => {}
         }
+        // Thoughts that the prompt has opened, and some that may come, with and without a form behind them.
+        if place % 3 > 0 {
+            ask.thinks = Some(place % 3 == 1);
+            ask.parameters.reasoning_tokens = Some(dice.below(9) as u32);
+            ask.parameters.max_tokens += 12;
+        }
         asks.push(ask);
     }
     asks
@@ -295,6 +301,9 @@ proptest! {
         let (without, came) = answers(seed, false, look_ahead, blocks, faults);
         prop_assert_eq!(came.begun_ahead, 0);
         let (with, came) = answers(seed, true, look_ahead, blocks, faults);
+        prop_assert!(came.begun_ahead > 0, "{:?}", came);
+        let thought = |told: &&String| told.contains("reasoning_tokens: ") && !told.contains("reasoning_tokens: 0");
+        prop_assert!(with.iter().any(|told| thought(&told)));
         for (with, without) in with.iter().zip(&without) {
             // Whom a lost device takes along depends on who was in its step.
             let fails = |told: &String| faults && told.contains("Err(Device");

@@ -1,7 +1,7 @@
 //! Requests and what becomes of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -10,13 +10,14 @@ use tidegate_contract::{
     Reply, Request, RequestId, Role, TokenLogprob,
 };
 use tidegate_grammar::Matcher;
-use tidegate_text::Detokenizer;
+use tidegate_text::{Detokenizer, LaneParser};
 
 use super::{LIMIT, VOCABULARY, prompt, tokenizer};
 use crate::ModelHandle;
 use crate::order::Moment;
 use crate::reply::GuardedReply;
 use crate::request::{Places, Submission, Work};
+use crate::thoughts::{Thinking, Thoughts};
 
 /// A token as it was handed on: index, id, text.
 pub(crate) type Token = (u32, u32, String);
@@ -135,6 +136,8 @@ pub(crate) struct Ask {
     pub(crate) seed: u64,
     pub(crate) class: u8,
     pub(crate) deadline: Option<Instant>,
+    /// Whether it may think, and whether its prompt has opened the thoughts; as the scheduler alone gets it.
+    pub(crate) thinks: Option<bool>,
 }
 
 /// Greedy, of this content, at most so many tokens.
@@ -149,6 +152,7 @@ pub(crate) fn ask(content: &str, max_tokens: u32) -> Ask {
         seed: 0,
         class: 0,
         deadline: None,
+        thinks: None,
     }
 }
 
@@ -209,16 +213,36 @@ impl Ask {
             permit: Places::new(1).take(0).unwrap(),
             work: Ok(Work::Generate {
                 prompt: prompt(&self.content),
-                detokenizer: Box::new(Detokenizer::new(tokenizer())),
+                detokenizer: Box::new(match self.thinks.and(self.matcher()) {
+                    Some(_) => Detokenizer::verbatim(tokenizer()),
+                    None => Detokenizer::new(tokenizer()),
+                }),
                 prefix: self.prefix.clone(),
                 seed: self.seed,
-                thinking: None,
+                thinking: self.thinking(),
                 matcher: self.matcher().map(Box::new),
                 parameters: self.parameters.clone(),
-                lanes: None,
+                lanes: self.thinks.map(|inside| {
+                    let form = tokenizer().answer_form().clone();
+                    Box::new(LaneParser::new(&form, inside, Vec::new(), true))
+                }),
             }),
         };
         (submission, pending)
+    }
+
+    fn thinking(&self) -> Option<Box<Thinking>> {
+        static THOUGHTS: OnceLock<Arc<Thoughts>> = OnceLock::new();
+        let thoughts = THOUGHTS.get_or_init(|| {
+            let thoughts = Thoughts::new(&tokenizer(), VOCABULARY, &[super::EOS]);
+            Arc::new(thoughts.unwrap())
+        });
+        let (most, has_form) = (
+            self.parameters.reasoning_tokens,
+            self.parameters.structure.is_some(),
+        );
+        let thinking = Thinking::new(Arc::clone(thoughts), self.thinks?, most, has_form);
+        Some(Box::new(thinking))
     }
 
     /// A matcher for its structure.

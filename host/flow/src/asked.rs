@@ -14,6 +14,7 @@ use tidegate_telemetry::plain;
 use crate::answer::record_seed;
 use crate::entry::Entry;
 use crate::prompt;
+use crate::ranking;
 use crate::topology::{Ask, Chosen, ModelStage, Topology, Which};
 
 /// A seed is below this: within what a JSON number holds exactly.
@@ -110,11 +111,11 @@ pub(crate) fn asked(
 ) -> Result<Asked, Refusal> {
     if !says_itself(stage) {
         let text = match entry.prompt.is_empty() {
-            true => prompt::render(stage, record)?,
+            true => question(stage, record)?,
             false => entry.prompt.clone(),
         };
         return Ok(Asked {
-            task: task(stage, text.clone()),
+            task: task(stage, text.clone())?,
             text,
             wants: None,
         });
@@ -155,7 +156,7 @@ pub(crate) fn asked(
     }
     let system = match &stage.ask {
         Ask::Generate { system, .. } => system.as_deref(),
-        Ask::Embed | Ask::Classify { .. } => None,
+        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
     };
     Ok(Asked {
         text: String::new(),
@@ -168,16 +169,26 @@ pub(crate) fn asked(
     })
 }
 
-/// What a stage asks with a rendered prompt.
-fn task(stage: &ModelStage, text: String) -> ModelTask {
-    let Ask::Generate {
-        raw,
-        system,
-        parameters,
-        ..
-    } = &stage.ask
-    else {
-        return ModelTask::Encode { text };
+/// The question of a stage for a record as a text: the rendered prompt, and what of the record goes with it.
+fn question(stage: &ModelStage, record: &RecordView<'_>) -> Result<String, Refusal> {
+    let text = prompt::render(stage, record)?;
+    match &stage.ask {
+        Ask::Rerank { documents, .. } => ranking::question(text, documents, record),
+        Ask::Generate { .. } | Ask::Embed | Ask::Classify { .. } => Ok(text),
+    }
+}
+
+/// What a stage asks with its question.
+fn task(stage: &ModelStage, text: String) -> Result<ModelTask, Refusal> {
+    let (raw, system, parameters) = match &stage.ask {
+        Ask::Generate {
+            raw,
+            system,
+            parameters,
+            ..
+        } => (raw, system, parameters),
+        Ask::Rerank { .. } => return ranking::task(&text),
+        Ask::Embed | Ask::Classify { .. } => return Ok(ModelTask::Encode { text }),
     };
     let prompt = match raw {
         true => Prompt::Raw(text),
@@ -187,11 +198,11 @@ fn task(stage: &ModelStage, text: String) -> ModelTask {
             Prompt::Chat(messages.collect::<Vec<_>>().into())
         }
     };
-    ModelTask::Generate {
+    Ok(ModelTask::Generate {
         prompt,
         forced_prefix: Vec::new(),
         parameters: parameters.as_ref().clone(),
-    }
+    })
 }
 
 impl Asked {

@@ -1,6 +1,6 @@
 //! A BERT-style encoder, one text at a time.
 
-use tidegate_contract::{DecodeError, Encoder, EncoderOutput, check_texts};
+use tidegate_contract::{DecodeError, Encoder, EncoderOutput, EncoderText, check_texts};
 use tidegate_weights::{
     Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor, Pooling,
 };
@@ -98,7 +98,7 @@ impl ReferenceEncoder {
             layers: (0..config.layers).map(layer).collect::<Result<_, _>>()?,
             head: match config.head {
                 EncoderHead::Embedding(pooling) => Head::Embedding(pooling),
-                EncoderHead::Classification(_) => Head::Classes {
+                EncoderHead::Classification(_) | EncoderHead::Relevance(_) => Head::Classes {
                     dense: matrix(EncoderTensor::HeadDense, EncoderTensor::HeadDenseBias)?,
                     output: matrix(EncoderTensor::HeadOutput, EncoderTensor::HeadOutputBias)?,
                 },
@@ -111,24 +111,29 @@ impl ReferenceEncoder {
     ///
     /// # Errors
     /// As [`Encoder::encode`].
-    pub fn wide_encode(&self, texts: &[&[u32]], vectors: &mut Vec<f64>) -> Result<(), DecodeError> {
+    pub fn wide_encode(
+        &self,
+        texts: &[EncoderText<'_>],
+        vectors: &mut Vec<f64>,
+    ) -> Result<(), DecodeError> {
         let config = &self.config;
-        check_texts(texts, config.vocabulary, config.context, self.max_rows)?;
+        let (types, context) = (self.types(), config.context);
+        check_texts(texts, config.vocabulary, types, context, self.max_rows)?;
         vectors.clear();
         for text in texts {
-            vectors.extend(self.pooled(&self.rows(text)));
+            vectors.extend(self.pooled(&self.rows(*text)));
         }
         Ok(())
     }
 
     /// The rows after the last layer, `[tokens, hidden]`.
-    fn rows(&self, text: &[u32]) -> Vec<f64> {
+    fn rows(&self, text: EncoderText<'_>) -> Vec<f64> {
         let config = &self.config;
-        let mut x = Vec::with_capacity(text.len() * config.hidden);
-        for (index, &token) in text.iter().enumerate() {
+        let mut x = Vec::with_capacity(text.tokens.len() * config.hidden);
+        for (index, &token) in text.tokens.iter().enumerate() {
             let mut row = self.words.row(token as usize).to_vec();
             kernels::add(&mut row, self.positions.row(config.first_position + index));
-            kernels::add(&mut row, self.types.row(0));
+            kernels::add(&mut row, self.types.row(text.kind(index) as usize));
             x.extend(row);
         }
         x = self.norm.of(&x, config);
@@ -218,9 +223,10 @@ impl Layer {
 
 impl Encoder for ReferenceEncoder {
     fn output(&self) -> EncoderOutput {
-        match self.head {
-            Head::Embedding(_) => EncoderOutput::Embedding,
-            Head::Classes { .. } => EncoderOutput::Scores,
+        match self.config.head {
+            EncoderHead::Embedding(_) => EncoderOutput::Embedding,
+            EncoderHead::Classification(_) => EncoderOutput::Scores,
+            EncoderHead::Relevance(scale) => EncoderOutput::Relevance(scale),
         }
     }
 
@@ -233,6 +239,10 @@ impl Encoder for ReferenceEncoder {
 
     fn context(&self) -> usize {
         self.config.context
+    }
+
+    fn types(&self) -> usize {
+        self.config.token_types()
     }
 
     fn max_rows(&self) -> usize {
@@ -253,7 +263,11 @@ impl Encoder for ReferenceEncoder {
         (elements * size_of::<f64>()) as u64
     }
 
-    fn encode(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), DecodeError> {
+    fn encode(
+        &mut self,
+        texts: &[EncoderText<'_>],
+        vectors: &mut Vec<f32>,
+    ) -> Result<(), DecodeError> {
         let mut wide = Vec::new();
         self.wide_encode(texts, &mut wide)?;
         vectors.clear();

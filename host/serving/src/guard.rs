@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tidegate_contract::{DecodeError, Decoder, Encoder, Sampled, StepSequence};
+use tidegate_contract::{DecodeError, Decoder, Encoder, EncoderText, Sampled, StepSequence};
 
 /// Submits a step; as [`guarded_step`].
 pub(crate) fn guarded_submit(
@@ -61,7 +61,7 @@ pub(crate) fn guarded_logits(
 /// Runs an encoder; as [`guarded_step`].
 pub(crate) fn guarded_encode(
     encoder: &mut dyn Encoder,
-    texts: &[&[u32]],
+    texts: &[EncoderText<'_>],
     vectors: &mut Vec<f32>,
 ) -> Result<(), DecodeError> {
     catch_unwind(AssertUnwindSafe(|| encoder.encode(texts, vectors))).unwrap_or_else(|_| {

@@ -192,6 +192,13 @@ fn model_stage(
             };
             (context.saturating_sub(served.special_tokens()), ask)
         }
+        config::Ask::Rerank { documents, top } => {
+            let ask = Ask::Rerank {
+                documents: documents.clone(),
+                top: *top,
+            };
+            (context.saturating_sub(served.special_tokens()), ask)
+        }
     };
     let truncate = stage.truncate.as_ref();
     Ok(ModelStage {

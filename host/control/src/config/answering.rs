@@ -52,7 +52,7 @@ impl Rank {
         let is_text = match asks.ask {
             Ask::Generate(_) => true,
             Ask::Embed => false,
-            Ask::Classify { .. } => return None,
+            Ask::Classify { .. } | Ask::Rerank { .. } => return None,
         };
         let takes = |field| asks.field == field;
         let writes = match asks.into {

@@ -316,8 +316,8 @@ fn fill_routes(found: &Findings, ends: &mut Ends<'_>) {
         let makes = |ask: &Ask| match ask {
             Ask::Generate(_) => &[Endpoint::Chat, Endpoint::Responses, Endpoint::Completions][..],
             Ask::Embed => &[Endpoint::Embeddings],
-            // Labels are no answer of any of them.
-            Ask::Classify { .. } => &[],
+            // Labels and orders of a record's own documents are no answer of any of them.
+            Ask::Classify { .. } | Ask::Rerank { .. } => &[],
         };
         let made: BTreeSet<Endpoint> = asks
             .iter()

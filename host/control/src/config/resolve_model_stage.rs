@@ -34,6 +34,7 @@ pub(crate) fn resolve_model_stage(
         }
         TypedAsk::Embed => Ask::Embed,
         TypedAsk::Classify { threshold } => Ask::Classify { threshold },
+        TypedAsk::Rerank { documents, top } => Ask::Rerank { documents, top },
     };
     let prompt_tokens = typed.prompt_tokens;
     let mut stage = ModelStage {

@@ -78,7 +78,7 @@ pub(crate) fn conclude(
             finished.prompt_tokens = u64::from(answer.prompt_tokens);
             match answer.made {
                 Made::Embedding(_) => finished.vector = vector(&written.answer),
-                Made::Labels(_) => finished.choices.push(own(text(None))),
+                Made::Labels(_) | Made::Relevance(_) => finished.choices.push(own(text(None))),
                 Made::Choices(made) => {
                     let counts = made.iter().map(|choice| choice.tokens.len() as u64);
                     finished.answer_tokens = counts.sum();

@@ -138,17 +138,20 @@ impl<'a> EncoderLoading<'a> {
         )
     }
 
-    /// What is added to a word at each position of a text: its position and the first token type, `[context, hidden]`.
+    /// What is added to a word at each position of a text: its position and its token type, `[types, context, hidden]`.
     fn places(&self) -> Result<Buffer, LoadError> {
         let positions = self.tensor(EncoderTensor::Positions)?;
+        let types = self.tensor(EncoderTensor::Types)?;
         let (mut kind, mut values, mut all) = (Vec::new(), Vec::new(), Vec::new());
-        self.tensor(EncoderTensor::Types)?.read_row(0, &mut kind)?;
-        for position in 0..self.sizes.context {
-            positions.read_row(self.config.first_position + position, &mut values)?;
-            all.extend(values.iter().zip(&kind).map(|(place, kind)| place + kind));
-            all.resize(padded(all.len()), 0.0);
+        for index in 0..self.sizes.types {
+            types.read_row(index, &mut kind)?;
+            for position in 0..self.sizes.context {
+                positions.read_row(self.config.first_position + position, &mut values)?;
+                all.extend(values.iter().zip(&kind).map(|(place, kind)| place + kind));
+                all.resize(padded(all.len()), 0.0);
+            }
         }
-        self.upload("positions", &all)
+        self.upload("positions and token types", &all)
     }
 
     /// Makes the buffers, uploads the weights and resolves the dispatches of a pass. Also gives the bytes of what they alone know
@@ -248,6 +251,7 @@ impl<'a> EncoderLoading<'a> {
                 return builder.pool(&pass_buffers.texts, buffers, hidden, mean);
             }
             EncoderHead::Classification(labels) => labels.len(),
+            EncoderHead::Relevance(_) => 1,
         };
         let pooled = self.activation("first rows", self.sizes.hidden)?;
         let inner = self.activation("inner rows of the head", self.sizes.hidden)?;
@@ -317,7 +321,7 @@ pub(super) fn tested(
             products(matrix, activation);
         }
     }
-    if let EncoderHead::Classification(_) = &config.head {
+    if config.head.scores().is_some() {
         for matrix in &head_matrices(checkpoint)? {
             products(matrix, None);
         }
@@ -334,13 +338,13 @@ pub(super) fn weight_bytes(
 ) -> Result<u64, LoadError> {
     let words = checkpoint.encoder_tensor(EncoderTensor::Words)?;
     let mut bytes = Packing::plain(words).bytes();
-    let mut vectors = (sizes.context + 2) * sizes.hidden;
+    let mut vectors = (sizes.types * sizes.context + 2) * sizes.hidden;
     for layer in 0..config.layers {
         let matrices = layer_matrices(checkpoint, config, layer)?;
         bytes += matrices.iter().map(Packing::bytes).sum::<u64>();
         vectors += 3 * sizes.query + 6 * sizes.hidden + sizes.intermediate;
     }
-    if let EncoderHead::Classification(_) = &config.head {
+    if config.head.scores().is_some() {
         bytes += head_matrices(checkpoint)?
             .iter()
             .map(Packing::bytes)

@@ -1,8 +1,8 @@
 //! What an encoder is loaded with, and the sizes that follow.
 
-use tidegate_weights::{EncoderConfig, EncoderHead};
+use tidegate_weights::EncoderConfig;
 
-use super::pass::quads_of;
+use super::pass::{PassSizes, quads_of};
 use crate::decoder::MemoryReport;
 use crate::kernels::KernelVariant;
 use crate::load_error::LoadError;
@@ -47,6 +47,8 @@ impl Default for EncoderOptions {
 pub(super) struct EncoderSizes {
     pub(super) rows: usize,
     pub(super) context: usize,
+    /// Token types that are told apart.
+    pub(super) types: usize,
     pub(super) heads: usize,
     pub(super) head_dim: usize,
     /// Elements of a row, padded.
@@ -88,18 +90,24 @@ impl EncoderSizes {
         Ok(EncoderSizes {
             rows,
             context,
+            types: config.token_types(),
             heads: config.heads,
             head_dim,
             hidden: padded(config.hidden),
             query: config.heads * padded(head_dim),
             intermediate: padded(config.intermediate),
-            vector: match &config.head {
-                EncoderHead::Embedding(_) => padded(config.hidden),
-                EncoderHead::Classification(labels) => padded(labels.len()),
-            },
+            vector: padded(config.head.scores().unwrap_or(config.hidden)),
             quads,
-            classes: matches!(config.head, EncoderHead::Classification(_)),
+            classes: config.head.scores().is_some(),
         })
+    }
+
+    /// What the words of a pass depend on.
+    pub(super) fn of_pass(&self) -> PassSizes {
+        PassSizes {
+            heads: self.heads,
+            context: self.context,
+        }
     }
 
     /// Bytes of the scores of a pass.

@@ -15,6 +15,7 @@ from transformers import (
     Qwen3Config,
     RobertaConfig,
     SmolLM3Config,
+    XLMRobertaConfig,
 )
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
@@ -39,6 +40,8 @@ class Family:
     shard: str | None = None
     # Encoders: "mean", "first" or "classes".
     pooling: str = "classes"
+    # Encoders: whether tokens are of two types.
+    pairs: bool = False
     # Files beside the model.
     files: dict[str, dict] = field(default_factory=dict)
 
@@ -385,6 +388,14 @@ def encoder_shapes(**more) -> dict:
     return common | more
 
 
+def cross_encoder(function: str, section: bool):
+    """Names the function of the score as sentence-transformers does: in a section, or by the key of older files."""
+    name = f"torch.nn.modules.{function}"
+    more = {"sentence_transformers": {"activation_fn": name}} if section else {"sbert_ce_default_activation_function": name}
+    return lambda config: config | more
+
+
+ONE_LABEL = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 LABELS = {"id2label": {0: "calm", 1: "rude", 2: "spam"}, "label2id": {"calm": 0, "rude": 1, "spam": 2}}
 
 ENCODERS = [
@@ -432,5 +443,27 @@ ENCODERS = [
         ),
         BF16,
         [2, 33],
+    ),
+    Family(
+        "bert-relevance-f16",
+        "BertForSequenceClassification",
+        BertConfig(**encoder_shapes(num_attention_heads=2, **ONE_LABEL)),
+        F16,
+        [3, 7, 40],
+        hub=cross_encoder("linear.Identity", section=False),
+        pairs=True,
+    ),
+    Family(
+        # One token type: both texts of a pair are alike.
+        "roberta-relevance-bf16",
+        "XLMRobertaForSequenceClassification",
+        XLMRobertaConfig(
+            **encoder_shapes(
+                type_vocab_size=1, layer_norm_eps=1e-5, bos_token_id=0, pad_token_id=1, eos_token_id=2, **ONE_LABEL
+            )
+        ),
+        BF16,
+        [4, 38],
+        hub=cross_encoder("activation.Sigmoid", section=True),
     ),
 ]

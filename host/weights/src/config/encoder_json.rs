@@ -4,6 +4,7 @@
 //! sentence-transformers' `modules.json`, `1_Pooling/config.json` and `sentence_bert_config.json`.
 
 use serde_json::Value;
+use tidegate_contract::ScoreScale;
 
 use super::limits::{self, Given, GivenSizes};
 use super::raw::Raw;
@@ -113,7 +114,10 @@ pub(super) fn encoder(
         },
     };
     let head = if *classifies {
-        EncoderHead::Classification(labels(config)?)
+        match labels(config)? {
+            labels if labels.len() == 1 => EncoderHead::Relevance(score_scale(config)?),
+            labels => EncoderHead::Classification(labels),
+        }
     } else {
         check_modules(beside.modules.as_deref().unwrap_or_default())?;
         EncoderHead::Embedding(match &beside.pooling {
@@ -140,6 +144,27 @@ pub(super) fn encoder(
         context,
         head,
     }))
+}
+
+/// How sentence-transformers' CrossEncoder reads a single score: what the model names, newer files in a section of their own,
+/// or the logistic function.
+fn score_scale(config: Raw<'_>) -> Result<ScoreScale, ConfigError> {
+    let section = config.object("sentence_transformers")?;
+    let named = section.map(|section| section.text("activation_fn"));
+    let older = "sbert_ce_default_activation_function";
+    let (key, name) = match named.transpose()?.flatten() {
+        Some(name) => ("sentence_transformers.activation_fn", Some(name)),
+        None => (older, config.text(older)?),
+    };
+    match name {
+        None | Some("torch.nn.modules.activation.Sigmoid") => Ok(ScoreScale::Sigmoid),
+        Some("torch.nn.modules.linear.Identity") => Ok(ScoreScale::Raw),
+        Some(other) => Err(ConfigError::unsupported(
+            key,
+            other,
+            "torch.nn.modules.activation.Sigmoid, torch.nn.modules.linear.Identity",
+        )),
+    }
 }
 
 /// The labels in the order of their ids; two nameless ones where the file says nothing.

@@ -15,6 +15,7 @@ mod rope_json;
 mod values_json;
 
 use serde_json::{Map, Value};
+use tidegate_contract::ScoreScale;
 
 use raw::Raw;
 
@@ -199,6 +200,20 @@ pub enum EncoderHead {
     Embedding(Pooling),
     /// Dense, tanh and a linear layer over the first row; a label for each score.
     Classification(Vec<String>),
+    /// The same with one score: how well the second text of a pair answers the first (a reranker).
+    Relevance(ScoreScale),
+}
+
+impl EncoderHead {
+    /// Scores that it makes, if it makes any.
+    #[must_use]
+    pub fn scores(&self) -> Option<usize> {
+        match self {
+            EncoderHead::Embedding(_) => None,
+            EncoderHead::Classification(labels) => Some(labels.len()),
+            EncoderHead::Relevance(_) => Some(1),
+        }
+    }
 }
 
 /// A validated BERT-style encoder: post-norm, learned positions.
@@ -224,10 +239,18 @@ pub struct EncoderConfig {
     pub positions: usize,
     /// Position of a text's first token: 0, or 2 in the RoBERTa family.
     pub first_position: usize,
-    /// Rows of the table of token types; the first is added to every row.
+    /// Rows of the table of token types; that of its token is added to every row.
     pub types: usize,
     /// Most tokens of a text.
     pub context: usize,
     /// What stands on top.
     pub head: EncoderHead,
+}
+
+impl EncoderConfig {
+    /// Token types that texts can have: the tokens of a pair are of two, where the model tells them apart.
+    #[must_use]
+    pub fn token_types(&self) -> usize {
+        self.types.clamp(1, 2)
+    }
 }

@@ -1,7 +1,7 @@
 //! The tensors of a model and their shapes, from its configuration alone.
 
 use super::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
-use crate::config::{EncoderConfig, EncoderHead, ModelConfig};
+use crate::config::{EncoderConfig, ModelConfig};
 
 const LAYER_TENSORS: [LayerTensor; 17] = [
     LayerTensor::AttentionNorm,
@@ -127,10 +127,7 @@ impl EncoderConfig {
     pub fn shape(&self, tensor: EncoderTensor) -> Option<Vec<usize>> {
         use EncoderLayerTensor as Part;
         let (hidden, intermediate) = (self.hidden, self.intermediate);
-        let labels = match &self.head {
-            EncoderHead::Classification(labels) => Some(labels.len()),
-            EncoderHead::Embedding(_) => None,
-        };
+        let labels = self.head.scores();
         match tensor {
             EncoderTensor::Words => Some(vec![self.vocabulary, hidden]),
             EncoderTensor::Positions => Some(vec![self.positions, hidden]),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidegate_contract::ScoreScale;
 use tidegate_weights::{
     Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, Pooling,
     Quantization, RopeScaling,
@@ -426,6 +427,39 @@ fn encoders_pool_label_and_place_as_their_files_say() {
     );
     let labels = ["good", "bad", "odd"].map(str::to_owned).to_vec();
     assert_eq!(roberta.head, EncoderHead::Classification(labels));
+    // One label is a score, in the scale that sentence-transformers would give it.
+    let (raw, sigmoid) = (
+        json!("torch.nn.modules.linear.Identity"),
+        json!("torch.nn.modules.activation.Sigmoid"),
+    );
+    for (more, scale) in [
+        (json!({}), ScoreScale::Sigmoid),
+        (
+            json!({"sbert_ce_default_activation_function": raw}),
+            ScoreScale::Raw,
+        ),
+        (
+            json!({"sentence_transformers": {"activation_fn": raw}}),
+            ScoreScale::Raw,
+        ),
+        (
+            json!({"sentence_transformers": {"activation_fn": sigmoid, "version": "5.0"},
+                "sbert_ce_default_activation_function": raw}),
+            ScoreScale::Sigmoid,
+        ),
+        (
+            json!({"sentence_transformers": {"version": "5.0"}}),
+            ScoreScale::Sigmoid,
+        ),
+    ] {
+        let mut config = json!({"architectures": ["BertForSequenceClassification"],
+            "id2label": {"0": "LABEL_0"}});
+        let members = config.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        let found = encoder(config, &[]);
+        assert_eq!(found.head, EncoderHead::Relevance(scale), "{more}");
+        assert_eq!((found.head.scores(), found.token_types()), (Some(1), 2));
+    }
     let most = [(
         "1_Pooling/config.json",
         json!({"pooling_mode_max_tokens": true}),

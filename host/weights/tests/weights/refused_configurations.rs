@@ -289,6 +289,11 @@ fn absurd_values_are_refused_with_key_value_and_limit() {
         labels,
         "must be an object with a label for each of the ids 0 to 1",
     );
+    assert_refused(
+        "BertForSequenceClassification",
+        json!({"num_labels": 1, "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}),
+        "`sentence_transformers.activation_fn` is torch.nn.modules.activation.Tanh, supported: torch.nn.modules.activation.Sigmoid",
+    );
 }
 
 #[test]

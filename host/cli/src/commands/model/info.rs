@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use tidegate_contract::BLOCK;
+use tidegate_contract::{BLOCK, ScoreScale};
 use tidegate_control::config::{DEFAULT_CONTEXT, Engine};
 use tidegate_infer::{
     Adapter, AdapterError, DecoderOptions, DeviceOptions, Gpu, GpuEncoder, KvPrecision,
@@ -371,6 +371,13 @@ fn encoder(
     let (makes, head) = match &config.head {
         EncoderHead::Embedding(_) => ("embeddings", format!("vectors of {}", config.hidden)),
         EncoderHead::Classification(labels) => ("labels", labels.join(", ")),
+        EncoderHead::Relevance(scale) => (
+            "scores of pairs of texts",
+            match scale {
+                ScoreScale::Raw => "any number".to_owned(),
+                ScoreScale::Sigmoid => "0 to 1, by the logistic function".to_owned(),
+            },
+        ),
     };
     let lines = vec![
         ("architecture", config.architecture.clone()),
@@ -393,7 +400,7 @@ fn encoder(
         ("  activations", size(memory.activations)),
     ];
     let labels = match &config.head {
-        EncoderHead::Embedding(_) => Value::Null,
+        EncoderHead::Embedding(_) | EncoderHead::Relevance(_) => Value::Null,
         EncoderHead::Classification(labels) => json!(labels),
     };
     let json = json!({

@@ -1,8 +1,10 @@
 //! What an encoder does beside products.
 
+use tidegate_contract::EncoderText;
+
 use super::{CaseRun, Failure, Numbers, outcome, softmax, wide};
 use crate::buffer::Buffer;
-use crate::encoder::PassWords;
+use crate::encoder::{PassSizes, PassWords};
 use crate::kernels::TextAttention;
 use crate::kernels::lab::{Experiment, Lab};
 use crate::load_error::LoadError;
@@ -46,9 +48,13 @@ fn experiment(
     build: impl FnOnce(&mut Builder<'_>, &Pass) -> Result<(), LoadError>,
 ) -> Result<Experiment, LoadError> {
     let tokens: Vec<Vec<u32>> = lengths.iter().map(|length| vec![0; *length]).collect();
-    let texts: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
+    let texts: Vec<_> = tokens
+        .iter()
+        .map(|text| EncoderText::single(text))
+        .collect();
     let mut words = PassWords::default();
-    let extent = words.fill(&texts, heads);
+    let context = tokens.iter().map(Vec::len).max().unwrap_or_default();
+    let extent = words.fill(&texts, PassSizes { heads, context });
     let pass = Pass {
         tiles: lab.buffer(&words.tiles)?,
         texts: lab.buffer(&words.texts)?,

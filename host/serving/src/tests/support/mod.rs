@@ -12,7 +12,7 @@ pub(crate) use fake::{Control, Fake, Logits, Then, hashed, local, scripted};
 pub(crate) use oracle::{alone, choice_alone};
 pub(crate) use phased::{Event, Events, Hook, Phase, phased};
 pub(crate) use tags::{tagged, tokens_of};
-pub(crate) use words::{EOS, PARIS, VOCABULARY, byte, bytes, prompt, tokenizer, words};
+pub(crate) use words::{EOS, PARIS, VOCABULARY, byte, bytes, pairing, prompt, tokenizer, words};
 
 use std::sync::Arc;
 use std::time::Duration;

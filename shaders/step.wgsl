@@ -4,9 +4,9 @@ struct Step {
     rows: u32,      // rows in this step
     samples: u32,   // rows among them from which something is sampled
     positions: u32, // the highest position, plus 1
-    alone: u32,     // rows that attention on software adapters takes one by one
+    alone: u32,     // rows that attention takes one by one
     // [rows] of (where the block table of the row's sequence begins, token, position, row that sample i comes from). Then, for
-    // attention on software adapters alone, what attention_software.wgsl says.
+    // attention alone, what attention_software.wgsl says, or attention_split.wgsl and attention_tile.wgsl.
     entries: array<vec4<u32>>,
 }
 

@@ -167,6 +167,7 @@ impl Told {
                 tokens: vec![1, 2, 3],
                 finish: Finish::End,
                 reasoning: String::new(),
+                reasoning_tokens: 0,
                 calls: Vec::new(),
                 logprobs: Vec::new(),
             };
@@ -223,6 +224,9 @@ impl Waits {
                 raw: true,
                 system: None,
                 parameters: Box::new(Parameters::default()),
+                turns: Vec::new(),
+                template_arguments: Default::default(),
+                reasoning: None,
             },
             prompt: PromptTemplate::parse("{text}").unwrap(),
             truncate: None,

@@ -1,4 +1,4 @@
-// Merges the parts of rows that see more than SPLIT positions.
+// Merges the parts of rows that see several.
 // Workgroup: one head of one row; a lane has 4 elements. Grid: (heads, rows).
 
 @group(0) @binding(2) var<storage, read> parts: array<vec4<f32>>;        // [rows, heads, parts_of_head(), stride / 4 + 1]
@@ -7,11 +7,10 @@
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let row = group.y;
-    let position = step.entries[row].z;
-    let count = position + 1u - first_seen(position);
-    if (count <= SPLIT || lane >= params.stride4) {
+    let all = parts_of_row(step.entries[row].z);
+    if (all == 1u || lane >= params.stride4) {
         return;
     }
     let head = row * params.heads + group.x;
-    output[head * params.stride4 + lane] = merged(head, parts_of_row(count), lane);
+    output[head * params.stride4 + lane] = merged(head, all, lane);
 }

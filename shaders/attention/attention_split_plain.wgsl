@@ -1,6 +1,6 @@
 // Keys and values without scales, as attention on GPUs reads them: a quad of a head at a time.
 
-@group(0) @binding(2) var<storage, read> keys: array<Kv>;   // [blocks, BLOCK, kv_heads, stride / 4]
+@group(0) @binding(2) var<storage, read> keys: array<Kv>;   // [blocks, kv_heads, stride / 4, BLOCK]
 @group(0) @binding(5) var<storage, read> values: array<Kv>; // [blocks, BLOCK, kv_heads, stride / 4]
 
 struct FourQuads {
@@ -11,7 +11,7 @@ struct FourQuads {
 }
 
 fn of_key(key: u32, d: u32) -> vec4<f32> {
-    return from_kv(keys[key + d]);
+    return from_kv(keys[key + d * BLOCK]);
 }
 
 fn four_of_key(key: u32, d: u32) -> FourQuads {
@@ -25,4 +25,13 @@ fn of_value(value: u32, d: u32) -> vec4<f32> {
 // Of a key and a value.
 fn scales_of(place: u32, head: u32) -> vec2<f32> {
     return vec2<f32>(1.0);
+}
+
+// What goes through workgroup memory: a quad.
+alias Staged = Kv;
+
+const STAGED_QUADS: u32 = 1u;
+
+fn quad_of(x: Staged, i: u32) -> vec4<f32> {
+    return from_kv(x);
 }

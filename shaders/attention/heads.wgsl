@@ -16,7 +16,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read> qkv: array<f32>;                 // [rows, heads + 2 * kv_heads, stride]
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<storage, read_write> queries: array<vec4<f32>>; // [rows, heads, stride / 4]
-@group(0) @binding(6) var<storage, read_write> keys: array<Kv>;           // [blocks, BLOCK, kv_heads, stride / 4], and scales
+@group(0) @binding(6) var<storage, read_write> keys: array<Kv>;           // as keys_by_*.wgsl says, and scales
 @group(0) @binding(7) var<storage, read_write> values: array<Kv>;         // [blocks, BLOCK, kv_heads, stride / 4], and scales
 // [heads + 2 * kv_heads, stride] of bias, then [stride] of query norm and [stride] of key norm; each only where it is used.
 @group(0) @binding(8) var<storage, read> extras: array<f32>;
@@ -95,7 +95,7 @@ fn put(row: u32, head: u32, e4: u32, x: vec4<f32>, greatest: f32) {
     let entry = step.entries[row];
     let place = paged(entry.x, entry.z);
     if (head < params.heads + params.kv_heads) {
-        keys[head_at(place, head - params.heads) + e4] = to_kv(x, greatest);
+        keys[key_at(place, head - params.heads, e4)] = to_kv(x, greatest);
     } else {
         values[head_at(place, head - params.heads - params.kv_heads) + e4] = to_kv(x, greatest);
     }

@@ -4,6 +4,7 @@ alias Kv = vec4<f32>;
 
 const SCALED: bool = false;  // whether a head has a scale at each position
 const SCALES: u32 = 0u;      // what a block has of scales for a head, in what is read at once
+const KEY_QUADS: u32 = 1u;     // quads of a key that GPUs read at once
 const TWO_LINES: bool = true; // whether eight that are read lie in more than one line of a cache
 
 fn to_kv(x: vec4<f32>, greatest: f32) -> Kv {

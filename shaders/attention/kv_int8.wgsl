@@ -3,14 +3,16 @@
 // then each position that comes may raise it, and those before it be rounded again, so that what a row sees would depend on how its
 // prompt was cut and on which of its positions were there already. So it has the same bits in any company.
 //
-// A block is [BLOCK, kv_heads, width] of values, a head padded to 16 elements, then [kv_heads, BLOCK] of scales: positions that
-// attention reads together have theirs beside each other. UNIT quads of a head are read at once.
+// A block is [BLOCK, kv_heads, width] of values (of keys, as keys_by_*.wgsl says), a head padded to 16 elements, then
+// [kv_heads, BLOCK] of scales: positions that attention reads together have theirs beside each other. UNIT quads of a head are
+// read at once.
 
 alias Kv = u32;
 alias KvPair = vec2<u32>;
 
 const SCALED: bool = true;          // whether a head has a scale at each position
 const SCALES: u32 = BLOCK / UNIT;   // what a block has of scales for a head, in what is read at once
+const KEY_QUADS: u32 = 4u;     // quads of a key that GPUs read at once
 const TWO_LINES: bool = false;      // whether eight that are read lie in more than one line of a cache
 
 const LARGEST: f32 = 3.0e38;        // What is larger is kept as this.

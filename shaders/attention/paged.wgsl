@@ -7,7 +7,7 @@ fn paged(table: u32, position: u32) -> u32 {
     return tables[table + position / BLOCK] * BLOCK + position % BLOCK;
 }
 
-// Where a key and value head of a place begins.
+// Where a value head of a place begins; where keys lie in a block says a keys_by_*.wgsl.
 fn head_at(place: u32, head: u32) -> u32 {
     return (place * kv_heads() + head) * width_of_head() + place / BLOCK * kv_heads() * SCALES;
 }

@@ -1,4 +1,4 @@
-// The sums of matmul_columns.wgsl as they are.
+// The sums of matmul_columns.wgsl or matmul_cooperative.wgsl as they are.
 
 fn prepare_norms(first: u32, rows: u32, lane: u32) {
 }

@@ -9,9 +9,11 @@ struct Params {
     samples: u32,  // 1: there are as many rows as samples; 0: as many as the step has
     groups: u32,   // groups of 32 elements in a row of weights; what of them lies beyond the input's width is zero
     parts: u32,    // to which units of the width are dealt out in turn, and which are summed by themselves (matmul_columns.wgsl)
-    unused: u32,
+    share: u32,    // pairs of a row and an expert that have a row of the input together (rows_routed.wgsl)
     norm_width: f32,   // true width of the rows whose norm is in the input (columns_normed.wgsl)
     norm_epsilon: f32,
+    first_expert: u32, // of this shard (rows_routed.wgsl); columns are then those of each expert
+    experts: u32,      // in this shard
 }
 
 @group(0) @binding(4) var<uniform> params: Params;

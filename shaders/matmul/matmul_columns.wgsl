@@ -5,7 +5,7 @@
 //
 // SLOTS parts are summed at once, and HELD, a multiple of them, before parts are added up: several rounds where there are more. Sums
 // of TOGETHER rows go through workgroup memory at a time.
-// A columns_normed.wgsl or columns_plain.wgsl says what becomes of the sums before they are stored.
+// A rows_plain.wgsl or rows_routed.wgsl says which rows a tile has, and of which matrix. A columns_normed.wgsl or columns_plain.wgsl says what becomes of the sums before they are stored.
 // Grid: (rows / ROWS, columns / (ACROSS * 4)): those that read the same weights run side by side.
 //
 // The host writes this out (kernels/columns.rs): a line once for each row where it has $R, and matmul_octet.wgsl once for each octet of
@@ -41,14 +41,17 @@ fn total(at: u32, next: u32) -> f32 {
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let rows = row_count();
+    let rows = end_row(id.x);
     let units = params.groups * UNITS;
-    let first = id.x * ROWS;
+    let first = first_row(id.x);
+    if (ROUTED && first >= rows) {
+        return;
+    }
     let across = lane % ACROSS;
     let slot = lane / ACROSS;
     // A workgroup that hangs over the last tile reads that again and does not store it.
     let place = min(id.y * ACROSS + across, (params.columns4 + 7u) / 8u * 8u - 1u);
-    let tile = place / 8u;
+    let tile = tiles_before(id.x) + place / 8u;
     let tile_lane = place % 8u;
     // In a tile of many rows a unit is read while the one before it is multiplied; with fewer there are other lanes to wait for.
     var ahead: Unit;
@@ -56,7 +59,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
         ahead = load_unit(tile, min(slot, units - 1u), tile_lane);
     }
     // One that hangs over the last row computes that row again and does not store it.
-    let start_$R = min(first + $Ru, rows - 1u) * params.width4;
+    let start_$R = input_row(id.x, min(first + $Ru, rows - 1u)) * params.width4;
     var whole: array<vec4<f32>, ROWS / TOGETHER>;
     for (var round = 0u; round < params.parts; round += HELD) {
         var sums_$R = vec4<f32>();
@@ -114,7 +117,7 @@ $OCTETS
         for (var c = 0u; c < ROWS / TOGETHER; c++) {
             let row = c * TOGETHER + slot;
             if (first + row < rows) {
-                store(first + row, column4, scaled(whole[c], row));
+                store(output_row(id.x, first + row), column4, scaled(whole[c], row));
             }
         }
     }

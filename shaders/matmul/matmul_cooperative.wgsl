@@ -1,20 +1,77 @@
-// Matmul for GPUs with cooperative matrices and many rows. Workgroup: 64 rows by 64 columns, in quadrants of 32 by 32, one for each of
-// four subgroups of LANES / 4 lanes. A group of 32 elements of the width at a time goes through workgroup memory in f16; matrices of
-// 16 by 16 are multiplied, and summed in f32. Grid: (columns / 64, rows / 64).
+// Matmul for GPUs with cooperative matrices. Workgroup: ROWS rows by COLUMNS columns. A step is a group of 32 elements of the width in
+// f16, which goes through workgroup memory, for each of SLICES slices of the width; subgroups share the slices, or, where there is but
+// one, the tile in quadrants. What is read for a step is on its way while DEPTH steps before it are multiplied.
+//
+// The order of a sum is a matter of the width alone. The width is cut into SEGMENTS segments of as many groups each, of which the last
+// may have fewer or none. A segment is summed from zero, 16 elements at a time, in the order in which they follow each other, and
+// segments are added up in order. The tiles that rows and columns are padded to, and who sums which segment, are no part of it.
+//
+// Grid: (rows / ROWS, columns / COLUMNS): those that read the same weights run side by side.
+//
+// The host writes this out (kernels/cooperative.rs): a line once for each number of what it has a letter of, $R (rows of matrices of a
+// subgroup), $C (columns of them), $Q (quads of sums of a lane), $X (quads of the input of a lane) or $W (pieces of weights of a lane).
+// matmul_cooperative_step.wgsl comes once for each step that is on its way.
 
-const SIDE: u32 = 64u;
+const SEGMENTS: u32 = 8u;
+const EVEN: u32 = 4u;     // groups of a segment are a multiple of it, and so are the steps of any number of slices
+const STRIDE: u32 = 10u;  // quads from one row of a staged tile to the next: its eight, and two so that rows begin in other banks
+const INPUTS: u32 = SLICES * ROWS * 8u;     // quads of the input of a step
+const PIECES: u32 = SLICES * COLUMNS * 2u;  // pieces of weights of a step: half a group of a column each
 
-alias Input = coop_mat16x16<f16, A>;
-alias Weight = coop_mat16x16<f16, B>;
-alias Sum = coop_mat16x16<f32, C>;
+var<workgroup> input_tile: array<Quad, BUFFERS * SLICES * ROWS * STRIDE>;
+var<workgroup> weight_tile: array<Quad, BUFFERS * SLICES * COLUMNS * STRIDE>;
+var<workgroup> sums: array<vec4<f32>, SHARED>; // [SLICES, HELD, COLUMNS / 4], and more where norms need it
 
-var<workgroup> input_tile: array<f16, SIDE * 32u>;  // [SIDE rows, 32 elements]
-var<workgroup> weight_tile: array<f16, SIDE * 32u>; // [SIDE columns, 32 elements]
-var<workgroup> sums: array<f32, 32u * SIDE>;        // [half of the rows, SIDE columns]
+// What is beyond f16 becomes its largest number, not infinity; what is no number stays none.
+fn within(x: vec4<f32>) -> vec4<f32> {
+    let bits = bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu);
+    return select(clamp(x, vec4<f32>(-65504.0), vec4<f32>(65504.0)), x, bits > vec4<u32>(0x7f800000u));
+}
 
-// What is beyond f16 becomes its largest number, not infinity.
-fn narrow(x: vec4<f32>) -> vec4<f16> {
-    return vec4<f16>(clamp(x, vec4<f32>(-65504.0), vec4<f32>(65504.0)));
+// The row of all slices' that quad i of the input is of: of sixteen lanes that write at once, eight have a row, and eight the fourth
+// after it, which begins in the other half of the banks.
+fn staged_row(i: u32) -> u32 {
+    let row = i / 8u;
+    return row / 8u * 8u + row % 2u * 4u + row / 2u % 4u;
+}
+
+// The group of a slice at a step. Slices take segments in turn.
+fn group_of(slice: u32, step: u32, each: u32) -> u32 {
+    return (step / each * SLICES + slice) * each + step % each;
+}
+
+// Four elements of the input. Rows beyond the last are zero, and so is what is beyond the width.
+fn input_at(i: u32, step: u32, each: u32, first_row: u32, rows: u32) -> vec4<f32> {
+    let staged = staged_row(i);
+    let row = first_row + staged % ROWS;
+    let quad = group_of(staged / ROWS, step, each) * 8u + i % 8u;
+    if (row < rows && quad < params.width4) {
+        return input[row * params.width4 + quad];
+    }
+    return vec4<f32>();
+}
+
+// Half a group of a column. Beyond the last column or group it is another one's, which is not stored or meets an input of zero.
+fn piece_at(i: u32, step: u32, each: u32, first_column: u32) -> Piece {
+    let column = min(first_column + i % COLUMNS, params.columns4 * 4u - 1u);
+    let group = group_of(i / (COLUMNS * 2u), step, each);
+    return load_piece(column, min(group, params.groups - 1u), i / COLUMNS % 2u);
+}
+
+fn stage_input(i: u32, buffer: u32, x: vec4<f32>) {
+    input_tile[(buffer * SLICES * ROWS + staged_row(i)) * STRIDE + i % 8u] = narrow(within(x));
+}
+
+// Eight elements. Of sixteen lanes that write at once eight begin with the second four, so that they write to other banks.
+fn stage_octet(i: u32, buffer: u32, octet: u32, eight: Octet) {
+    let slice = i / (COLUMNS * 2u);
+    let column = i % COLUMNS;
+    let at = ((buffer * SLICES + slice) * COLUMNS + column) * STRIDE + i / COLUMNS % 2u * 4u + octet * 2u;
+    let low = narrow(within(eight.low));
+    let high = narrow(within(eight.high));
+    let turned = column / 8u % 2u;
+    weight_tile[at + turned] = select(low, high, turned == 1u);
+    weight_tile[at + 1u - turned] = select(high, low, turned == 1u);
 }
 
 @compute @workgroup_size(LANES)
@@ -24,61 +81,50 @@ fn main(
     @builtin(subgroup_id) subgroup: u32,
 ) {
     let rows = row_count();
-    let width4 = params.width4;
-    let first_row = id.y * SIDE;
-    let first_column = id.x * SIDE;
-    // Subgroups smaller than was told compute a quadrant twice, and the same numbers.
-    let half_row = subgroup % 4u / 2u;
-    let half_column = subgroup % 2u;
-    var sum_00 = Sum();
-    var sum_01 = Sum();
-    var sum_10 = Sum();
-    var sum_11 = Sum();
-    for (var group = 0u; group < params.groups; group++) {
-        for (var i = lane; i < SIDE * 8u; i += LANES) {
-            let side = i / 8u;
-            let quad = i % 8u;
-            // A tile that hangs over the last row or column reads that one again and does not store it. Beyond the width
-            // weights are zero: any element of the row will do.
-            let row = min(first_row + side, rows - 1u);
-            let column = min(first_column + side, params.columns4 * 4u - 1u);
-            let x = narrow(input[row * width4 + min(group * 8u + quad, width4 - 1u)]);
-            let w = narrow(weight4(column, group, quad));
-            for (var e = 0u; e < 4u; e++) {
-                input_tile[i * 4u + e] = x[e];
-                weight_tile[i * 4u + e] = w[e];
-            }
-        }
-        workgroupBarrier();
-        for (var k = 0u; k < 32u; k += 16u) {
-            // Rows of the input follow each other, and so do columns of the weights.
-            let x_0 = coopLoadT<Input>(&input_tile[half_row * 1024u + k], 32u);
-            let x_1 = coopLoadT<Input>(&input_tile[half_row * 1024u + 512u + k], 32u);
-            let w_0 = coopLoad<Weight>(&weight_tile[half_column * 1024u + k], 32u);
-            let w_1 = coopLoad<Weight>(&weight_tile[half_column * 1024u + 512u + k], 32u);
-            sum_00 = coopMultiplyAdd(x_0, w_0, sum_00);
-            sum_01 = coopMultiplyAdd(x_0, w_1, sum_01);
-            sum_10 = coopMultiplyAdd(x_1, w_0, sum_10);
-            sum_11 = coopMultiplyAdd(x_1, w_1, sum_11);
-        }
-        workgroupBarrier();
+    let first_row = id.x * ROWS;
+    let first_column = id.y * COLUMNS;
+    let each = (params.groups + SEGMENTS * EVEN - 1u) / (SEGMENTS * EVEN) * EVEN;
+    let steps = (SEGMENTS / SLICES) * each;
+    // Subgroups smaller than was told compute the same twice.
+    let place = subgroup % SUBGROUPS;
+    let slice = place % SLICES;
+    let block_row = place / SLICES / ACROSS * (BLOCK_ROWS * 16u);
+    let block_column = place / SLICES % ACROSS * (BLOCK_COLUMNS * 16u);
+    // Rows beyond the last stay zero in every buffer.
+    for (var i = lane; i < BUFFERS * SLICES * ROWS * STRIDE; i += LANES) {
+        input_tile[i] = Quad();
     }
-    for (var half = 0u; half < 2u; half++) {
-        if (half_row == half) {
-            let at = half_column * 32u;
-            coopStoreT(sum_00, &sums[at], SIDE);
-            coopStoreT(sum_01, &sums[at + 16u], SIDE);
-            coopStoreT(sum_10, &sums[16u * SIDE + at], SIDE);
-            coopStoreT(sum_11, &sums[16u * SIDE + at + 16u], SIDE);
-        }
-        workgroupBarrier();
-        for (var i = lane; i < 32u * SIDE / 4u; i += LANES) {
-            let row = first_row + half * 32u + i / (SIDE / 4u);
-            let column4 = id.x * (SIDE / 4u) + i % (SIDE / 4u);
-            if (row < rows && column4 < params.columns4) {
-                store(row, column4, vec4<f32>(sums[i * 4u], sums[i * 4u + 1u], sums[i * 4u + 2u], sums[i * 4u + 3u]));
+    let in_row_$X = lane + $Xu * LANES < INPUTS && first_row + staged_row(lane + $Xu * LANES) % ROWS < rows;
+$PREFETCH
+    var sum_$R_$C = Sum();
+    var total_$R_$C = Sum();
+    var whole_$R_$Q = vec4<f32>();
+    workgroupBarrier();
+    for (var step = 0u; step < steps; step += DEPTH) {
+$STEPS
+    }
+    prepare_norms(first_row, rows, lane);
+    let columns4 = COLUMNS / 4u;
+    if (SLICES > 1u) {
+        // Each lane has the sums that it added up.
+        let row_$R_$Q = $Ru * 16u + (lane + $Qu * LANES) / columns4;
+        let column4_$Q = id.y * columns4 + (lane + $Qu * LANES) % columns4;
+        if (lane + $Qu * LANES < HELD * columns4 && first_row + row_$R_$Q < rows && column4_$Q < params.columns4) { store(first_row + row_$R_$Q, column4_$Q, scaled(whole_$R_$Q, row_$R_$Q)); }
+    } else {
+        for (var strip = 0u; strip < ROWS; strip += HELD) {
+            workgroupBarrier();
+            if (block_row / HELD * HELD == strip) {
+                let at_$R_$C = (block_row - strip + $Ru * 16u) * columns4 + block_column / 4u + $Cu * 4u;
+                coopStoreT(total_$R_$C, &sums[at_$R_$C], COLUMNS / 4u);
+            }
+            workgroupBarrier();
+            for (var i = lane; i < HELD * columns4; i += LANES) {
+                let row = strip + i / columns4;
+                let column4 = id.y * columns4 + i % columns4;
+                if (first_row + row < rows && column4 < params.columns4) {
+                    store(first_row + row, column4, scaled(sums[i], row));
+                }
             }
         }
-        workgroupBarrier();
     }
 }

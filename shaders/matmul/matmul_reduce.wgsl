@@ -1,13 +1,16 @@
 // Matmul for GPUs. Workgroup: ROWS rows by 4 columns; its lanes share the width, 16 bytes of weights at a time, and
-// add up at the end (matmul_reduce_*.wgsl). Grid: (columns / 4, rows / ROWS).
+// add up at the end (matmul_reduce_*.wgsl). A rows_*.wgsl says which rows a tile has. Grid: (columns / 4, rows / ROWS).
 
 const QUADS: u32 = 8u / CHUNKS; // of elements in 16 bytes
 
 fn matmul(id: vec3<u32>, lane: u32) {
-    let rows = row_count();
+    let rows = end_row(id.y);
     let width4 = params.width4;
-    let first = id.y * ROWS;
-    let column = id.x * 4u;
+    let first = first_row(id.y);
+    if (ROUTED && first >= rows) {
+        return;
+    }
+    let column = tiles_before(id.y) * 32u + id.x * 4u;
     var sums: array<vec4<f32>, ROWS>;
     for (var r = 0u; r < ROWS; r++) {
         sums[r] = vec4<f32>();
@@ -24,13 +27,13 @@ fn matmul(id: vec3<u32>, lane: u32) {
             let at = min(group * 8u + quad, width4 - 1u);
             for (var r = 0u; r < ROWS; r++) {
                 // A tile that hangs over the last row computes that row again and does not store it.
-                let x = input[min(first + r, rows - 1u) * width4 + at];
+                let x = input[input_row(id.y, min(first + r, rows - 1u)) * width4 + at];
                 sums[r] += vec4<f32>(dot(w0, x), dot(w1, x), dot(w2, x), dot(w3, x));
             }
         }
     }
     reduce(lane, &sums);
     if (lane < ROWS && first + lane < rows) {
-        store(first + lane, id.x, reduced(lane));
+        store(output_row(id.y, first + lane), id.x, reduced(lane));
     }
 }

@@ -1,6 +1,6 @@
 // Matmul for software adapters: 8 lanes, each with ROWS rows by 4 columns in registers; no shared memory, no barrier. Weights lie
 // in tiles of 32 columns (layout_tiles.wgsl). A sum goes group by group (32 elements), and within a group over the stored numbers
-// before the group's factor: in the same order at any number of rows. Grid: (columns / 32, rows / ROWS).
+// before the group's factor: in the same order at any number of rows. A rows_*.wgsl says which rows a tile has. Grid: (columns / 32, rows / ROWS).
 //
 // Quads of a group are written out because these adapters' compilers leave a loop of this size as it is, and then find array
 // elements and vector components by search.
@@ -46,20 +46,24 @@ fn settle(
 
 @compute @workgroup_size(8)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let rows = row_count();
+    let rows = end_row(id.y);
     let width4 = params.width4;
-    let first = id.y * ROWS;
+    let first = first_row(id.y);
+    if (ROUTED && first >= rows) {
+        return;
+    }
+    let tile = tiles_before(id.y) + id.x;
     // A tile that hangs over the last row computes that row again and does not store it.
     var starts: array<u32, ROWS>;
     var sums: array<vec4<f32>, ROWS>;
     var part: array<vec4<f32>, ROWS>;
     for (var r = 0u; r < ROWS; r++) {
-        starts[r] = min(first + r, rows - 1u) * width4;
+        starts[r] = input_row(id.y, min(first + r, rows - 1u)) * width4;
         sums[r] = vec4<f32>();
         part[r] = vec4<f32>();
     }
     for (var g = 0u; g < params.groups; g++) {
-        var group = load_group(id.x * params.groups + g, lane);
+        var group = load_group(tile * params.groups + g, lane);
         var totals: array<f32, ROWS>;
         var x: array<vec4<f32>, ROWS>;
         var own: array<vec4<f32>, ROWS>;
@@ -97,7 +101,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
     let column4 = id.x * 8u + lane;
     for (var r = 0u; r < ROWS; r++) {
         if (first + r < rows && column4 < params.columns4) {
-            store(first + r, column4, sums[r]);
+            store(output_row(id.y, first + r), column4, sums[r]);
         }
     }
 }

@@ -16,8 +16,8 @@ struct OfHeads {
 @group(0) @binding(14) var<uniform> of_heads: OfHeads;
 @group(0) @binding(15) var<storage, read> tables: array<u32>;            // blocks of each sequence of the step, as paged.wgsl reads them
 @group(0) @binding(16) var<storage, read> angles: array<vec2<f32>>;      // [context, half] of (cos, sin)
-@group(0) @binding(17) var<storage, read_write> keys: array<Kv>;         // [blocks, BLOCK, kv_heads, stride / 4]
-@group(0) @binding(18) var<storage, read_write> values_of: array<Kv>;    // the same
+@group(0) @binding(17) var<storage, read_write> keys: array<Kv>;         // as keys_by_column.wgsl says
+@group(0) @binding(18) var<storage, read_write> values_of: array<Kv>;    // [blocks, BLOCK, kv_heads, stride / 4]
 @group(0) @binding(19) var<storage, read> biases: array<vec4<f32>>;      // [heads + 2 * kv_heads, stride / 4]
 
 fn kv_heads() -> u32 {
@@ -54,10 +54,11 @@ fn store(row: u32, column4: u32, sums: vec4<f32>) {
         output[(row * of_heads.heads + head) * of_heads.stride4 + e4] = x;
         return;
     }
-    let kept = head_at(paged(entry.x, entry.z), (head - of_heads.heads) % of_heads.kv_heads) + e4;
+    let kept = paged(entry.x, entry.z);
+    let kv_head = (head - of_heads.heads) % of_heads.kv_heads;
     if (turns) {
-        keys[kept] = to_kv(x, 0.0);
+        keys[key_at(kept, kv_head, e4)] = to_kv(x, 0.0);
     } else {
-        values_of[kept] = to_kv(x, 0.0);
+        values_of[head_at(kept, kv_head) + e4] = to_kv(x, 0.0);
     }
 }

@@ -13,7 +13,7 @@ pub use check::check_texts;
 /// Positions of a KV block.
 pub const BLOCK: usize = 16;
 
-/// Why products in f16 and by cooperative matrices are not for a model that is to be reproducible.
+/// Why products in f16, other than by cooperative matrices, are not for a model that is to be reproducible.
 pub const SUMS_BY_ROWS: &str = "sum in another order for many rows than for few, so a row's bits depend on what runs beside it";
 
 /// Likeliest tokens that can be asked for beside a sampled one.
@@ -35,7 +35,7 @@ pub struct DecoderShape {
 }
 
 /// Consecutive tokens of one sequence.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepSequence {
     /// Position of the first of `tokens`; everything before it has been written to `blocks`.
     pub position: u32,
@@ -46,6 +46,15 @@ pub struct StepSequence {
     pub blocks: Vec<u32>,
     /// How the successor of each of the last `samples.len()` tokens is drawn; empty where only the cache is to be filled.
     pub samples: Vec<Sampling>,
+}
+
+/// A token of a step that is yet to be drawn: the device takes it from the step before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FedToken {
+    /// Index of the sequence in the step. It has this one token; the id that stands there instead is any of the vocabulary.
+    pub sequence: usize,
+    /// Which of the tokens it is that the step before draws, counted over all its sequences.
+    pub sampling: usize,
 }
 
 /// What a sequence's earlier tokens and its request do to the logit of one token.
@@ -97,7 +106,7 @@ pub struct Sampling {
     /// Tokens whose logits change; ascending by token.
     pub adjustments: Vec<Adjustment>,
     /// Bit `token % 32` of word `token / 32` says whether a token may come; `vocabulary` bits rounded up to words. In a
-    /// step that was submitted it may still be to come: logits do not depend on it.
+    /// step that was submitted it may still be to come, as all of this may: logits do not depend on it.
     pub allowed: Option<Arc<[u32]>>,
     /// `Some(n)`: the token's log-probability and those of the `n` likeliest, at most [`MOST_LOGPROBS`]. They are of the
     /// distribution after penalties, bias and mask, before temperature.
@@ -140,7 +149,7 @@ pub struct Sampled {
 pub enum Ran {
     /// While it was collected.
     WhileCollected,
-    /// From when it was submitted until it had been waited for.
+    /// From when it was submitted until it had been waited for; if the step before it was collected after that, from then.
     SinceSubmitted,
     /// It ended before anybody waited for it, nobody knows when.
     Unknown,
@@ -149,9 +158,13 @@ pub enum Ran {
 /// A model that takes tokens and draws their successors, a step at a time.
 ///
 /// A step is asked for as a whole by [`Decoder::step`], or in phases, so that whoever drives the decoder has its own work
-/// done while the device does the step's: [`Decoder::submit`] begins it, [`Decoder::draw`] follows when all masks are there,
-/// and [`Decoder::collect`] waits for what was drawn. At most one step is begun at a time. A decoder that cannot do anything by
-/// itself keeps the phases as they are given here: then all of a step happens when it is collected.
+/// done while the device does the step's: [`Decoder::submit`] begins it, [`Decoder::draw`] follows when it is known how its
+/// tokens are drawn, and [`Decoder::collect`] waits for them. A decoder that cannot do anything by itself keeps the phases as
+/// they are given here: then all of a step happens when it is collected.
+///
+/// One step more can be begun by [`Decoder::submit_after`] while a step runs, so that the device has something to do when that
+/// ends: from when the first was drawn from, until it is collected. Steps happen one after another, in the order in which they
+/// were begun: a block may be given to another sequence by a later step, whatever an earlier one that still runs writes to it.
 pub trait Decoder: Send {
     /// The sizes a step must stay within.
     fn shape(&self) -> &DecoderShape;
@@ -171,8 +184,8 @@ pub trait Decoder: Send {
         sampled: &mut Vec<Sampled>,
     ) -> Result<(), DecodeError>;
 
-    /// Begins a step: all that does not depend on its masks ([`Sampling::allowed`]) runs from now on. Does not wait for it.
-    /// A step that was begun before and not collected is given up; what it wrote to its blocks is as good as anything.
+    /// Begins a step: its logits are made from now on. Does not wait for it. Of its samplings only their number counts yet.
+    /// Steps that were begun before and not collected are given up; what they wrote to their blocks is as good as anything.
     ///
     /// # Errors
     /// As [`Decoder::step`]. Nothing is to be collected then.
@@ -180,7 +193,29 @@ pub trait Decoder: Send {
         Ok(())
     }
 
-    /// Goes on with the step that was submitted: it has all its masks now, and is otherwise the same. Does not wait either.
+    /// Whether [`Decoder::submit_after`] is of use: whether the device would have nothing to do from the end of a step until
+    /// the next one is submitted, and does not share the host's cores.
+    fn runs_ahead(&self) -> bool {
+        false
+    }
+
+    /// Begins the step that comes after the one that was submitted and drawn from, and is not collected yet. `fed` are those of
+    /// its tokens which that one draws. Then the first is collected, and after it [`Decoder::draw`] and [`Decoder::collect`] are
+    /// for this one; its tokens are all there by then. Where nothing was drawn (no logit is a number) what stands in the token's
+    /// place counts for nothing, and nor does what is drawn after it; other sequences are as ever.
+    ///
+    /// # Errors
+    /// As [`Decoder::step`]. The first step goes on and is to be collected, this one is not.
+    fn submit_after(
+        &mut self,
+        _step: &[StepSequence],
+        _fed: &[FedToken],
+    ) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    /// Goes on with the step that was submitted, of two with the first: how its tokens are drawn is known now, and it is
+    /// otherwise the same. Does not wait either.
     ///
     /// # Errors
     /// As [`Decoder::submit`].
@@ -188,7 +223,7 @@ pub trait Decoder: Send {
         Ok(())
     }
 
-    /// Waits for the step that was submitted, and drawn from; the result is that of [`Decoder::step`].
+    /// Waits for the step that was submitted, and drawn from, of two for the first; the result is that of [`Decoder::step`].
     ///
     /// # Errors
     /// As [`Decoder::step`].

@@ -23,6 +23,7 @@ mod parameters;
 mod prompt;
 mod sink;
 mod source;
+mod template_arguments;
 mod tokens;
 mod vocabulary;
 mod wishes;
@@ -36,7 +37,8 @@ pub use commit::{
 };
 pub use decoder::{
     Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, EncoderText,
-    MOST_LOGPROBS, Ran, SUMS_BY_ROWS, Sampled, Sampling, ScoreScale, StepSequence, check_texts,
+    FedToken, MOST_LOGPROBS, Ran, SUMS_BY_ROWS, Sampled, Sampling, ScoreScale, StepSequence,
+    check_texts,
 };
 pub use feed::{ChoiceEnd, TokenEvent, TokenFeed, TokenWhat};
 pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};
@@ -69,6 +71,7 @@ pub use sink::{
 pub use source::{
     Assigned, Done, Lag, Partition, Rejected, Source, SourceError, SourceEvent, Unread,
 };
+pub use template_arguments::{ArgumentError, TemplateArguments};
 pub use tokens::{AnswerEnd, AnswerLane, Through, TokenHandler};
 pub use vocabulary::GgufVocabulary;
 pub use wishes::{AskingRecord, Wishes};

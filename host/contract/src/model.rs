@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ModelError;
+use crate::{ModelError, TemplateArguments};
 
 /// Number of a request, unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,6 +113,10 @@ pub struct Conversation {
     /// Whether reasoning and calls are taken out of the text of the answer, each into a lane of its own. Without, an
     /// answer is one text, as the model wrote it.
     pub lanes: bool,
+    /// Whether reasoning has a lane of its own also where `lanes` is not asked for: then calls alone stay in the text.
+    pub reasoning_apart: bool,
+    /// What the chat template is given beside messages and functions.
+    pub template_arguments: TemplateArguments,
     /// Whether the last message, an assistant's text, is the beginning of the answer: what is made goes on where it ends.
     pub continues: bool,
 }
@@ -173,8 +177,12 @@ pub struct Parameters {
     pub logprobs: Option<u8>,
     /// Answers to make; each has a seed of its own, the first the request's.
     pub n: u32,
-    /// The answer ends before any of these, [`MOST_STOPS`] at most.
+    /// The answer ends before any of these, [`MOST_STOPS`] at most. Where reasoning has a lane of its own, they are not
+    /// looked for in it.
     pub stop: Vec<String>,
+    /// Most tokens of the reasoning, where it has a lane of its own: then what ends it is put behind them, and the answer
+    /// begins. They are of `max_tokens`, too.
+    pub reasoning_tokens: Option<u32>,
     /// What the answer must be.
     pub structure: Option<Structure>,
     /// Whether tokens are guessed ahead and checked together; the answer is the same.
@@ -197,6 +205,7 @@ impl Default for Parameters {
             logprobs: None,
             n: 1,
             stop: Vec::new(),
+            reasoning_tokens: None,
             structure: None,
             speculation: Speculation::Auto,
         }
@@ -240,6 +249,8 @@ pub enum Prompt {
 
 /// What is asked of a model.
 #[derive(Clone, Debug, PartialEq)]
+// A task is moved a few times and never kept in numbers: most are of the larger kind anyway.
+#[allow(clippy::large_enum_variant)]
 pub enum ModelTask {
     /// An answer.
     Generate {
@@ -412,8 +423,11 @@ pub enum Made {
 pub struct Choice {
     /// The text, without stop string.
     pub text: String,
-    /// What was thought before it, where lanes are asked for.
+    /// What was thought before it, where it has a lane of its own.
     pub reasoning: String,
+    /// Of `tokens`, the first so many are the reasoning, with what begins and ends it. Of another server's answer it is
+    /// what that says.
+    pub reasoning_tokens: u32,
     /// Functions that it calls, where lanes are asked for.
     pub calls: Vec<Call>,
     /// The tokens made, forced prefix included.

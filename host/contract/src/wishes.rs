@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{
     Conversation, Function, FunctionChoice, Message, Parameters, Prompt, Role, Structure,
 };
+use crate::template_arguments::TemplateArguments;
 
 /// A request in a record: one JSON object. Other members are the record's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,9 +32,12 @@ pub struct AskingRecord {
     /// Whether one answer may call several functions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel_calls: bool,
-    /// Whether reasoning and calls are taken out of the text.
+    /// Whether calls are taken out of the text; reasoning is in any case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lanes: bool,
+    /// What the chat template is given; in the place of those of the stage that have the same names.
+    #[serde(default, skip_serializing_if = "TemplateArguments::is_empty")]
+    pub template_arguments: TemplateArguments,
     /// Whether the last message, an assistant's text, is the beginning of the answer: see [`Conversation::continues`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
@@ -86,6 +90,9 @@ pub struct Wishes {
     /// See [`Parameters::stop`]; in the place of the stage's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Vec<String>>,
+    /// See [`Parameters::reasoning_tokens`]; never more than the stage's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u32>,
     /// See [`Parameters::structure`]; in the place of the stage's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structure: Option<Structure>,
@@ -116,6 +123,10 @@ impl Wishes {
             logprobs: self.logprobs.or(stage.logprobs),
             n: self.n.unwrap_or(stage.n),
             stop: self.stop.clone().unwrap_or_else(|| stage.stop.clone()),
+            reasoning_tokens: match (self.reasoning_tokens, stage.reasoning_tokens) {
+                (Some(own), Some(stage)) => Some(own.min(stage)),
+                (own, stage) => own.or(stage),
+            },
             structure: self.structure.clone().or_else(|| stage.structure.clone()),
             speculation: stage.speculation,
         }
@@ -135,6 +146,8 @@ impl AskingRecord {
             function_choice: self.function_choice,
             parallel_calls: self.parallel_calls,
             lanes: self.lanes,
+            reasoning_apart: true,
+            template_arguments: self.template_arguments,
             continues: self.continues,
         })
     }

@@ -33,6 +33,8 @@ struct Shown {
     json: String,
     /// All choices as JSON text, where more was asked for than one text.
     choices: Option<String>,
+    /// The reasoning, where the stage has a place for it: its name, and the text as JSON, null where there is none.
+    reasoning: Option<(String, Value)>,
 }
 
 /// The private attribute by which a record brings its answer to a caller.
@@ -65,6 +67,9 @@ pub(crate) fn patch(
             if let (Some(with), Some(choices)) = (&value, &shown.choices) {
                 value = with_member(with.as_bytes(), &choices_field, choices);
             }
+            if let (Some(with), Some((name, reasoning))) = (&value, &shown.reasoning) {
+                value = with_member(with.as_bytes(), name, &reasoning.to_string());
+            }
             patch.set_value(Some(
                 value.unwrap_or_else(|| shown.text.clone()).into_bytes(),
             ));
@@ -79,6 +84,9 @@ pub(crate) fn patch(
     attribute(&stage.field, &shown.text);
     if let Some(choices) = &shown.choices {
         attribute(&choices_field, choices);
+    }
+    if let Some((name, Value::String(reasoning))) = &shown.reasoning {
+        attribute(name, reasoning);
     }
     attribute(MODEL, &origin(stage, entry, wants, answer, id).to_string());
     if let Some(number) = number {
@@ -130,9 +138,14 @@ pub(crate) fn formless(
     let first = choices.first()?;
     let cut = match first.finish {
         Finish::Length => {
+            let tokens = first.tokens.len();
+            let thought = match first.reasoning_tokens as usize {
+                0 => String::new(),
+                thought if thought >= tokens => ", all of them of its reasoning".to_owned(),
+                thought => format!(", {thought} of them of its reasoning"),
+            };
             return Some(format!(
-                "answer has no end after {} tokens; max-tokens is {}",
-                first.tokens.len(),
+                "answer has no end after {tokens} tokens{thought}; max-tokens is {}",
                 parameters.max_tokens
             ));
         }
@@ -169,6 +182,16 @@ pub(crate) fn tokens(answer: &Answer) -> u64 {
     }
 }
 
+/// Of these, tokens of reasoning.
+pub(crate) fn reasoning_tokens(answer: &Answer) -> u64 {
+    match &answer.made {
+        Made::Choices(choices) => (choices.iter())
+            .map(|choice| u64::from(choice.reasoning_tokens))
+            .sum(),
+        Made::Embedding(_) | Made::Labels(_) | Made::Relevance(_) => 0,
+    }
+}
+
 /// How an answer ended, in a word.
 pub(crate) fn finish(answer: &Answer) -> &'static str {
     match &answer.made {
@@ -188,8 +211,19 @@ fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: 
                 .is_some_and(|p| matches!(p.structure, Some(Structure::JsonSchema(_))))
                 && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
             let logprobs = parameters.is_some_and(|p| p.logprobs.is_some());
-            let more = |choice: &Choice| !choice.reasoning.is_empty() || !choice.calls.is_empty();
+            // Reasoning is shown where the record says what is asked, or the stage has a place for it.
+            let lanes = wants.is_some();
+            let place = match &stage.ask {
+                Ask::Generate { reasoning, .. } => reasoning.as_ref(),
+                Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+            };
+            let more = |choice: &Choice| {
+                (lanes && !choice.reasoning.is_empty()) || !choice.calls.is_empty()
+            };
             let all = logprobs || parameters.is_some_and(|p| p.n > 1) || choices.iter().any(more);
+            let reasons = lanes || place.is_some();
+            let first = choices.first().map(|choice| choice.reasoning.as_str());
+            let first = first.filter(|reasoning| !reasoning.is_empty());
             Shown {
                 json: if is_json {
                     text.to_owned()
@@ -197,10 +231,11 @@ fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: 
                     Value::from(text).to_string()
                 },
                 text: text.to_owned(),
+                reasoning: place.map(|name| (name.clone(), first.into())),
                 choices: all.then(|| {
                     let choices = choices
                         .iter()
-                        .map(|choice| choice_json(chosen.model, choice, logprobs));
+                        .map(|choice| choice_json(chosen.model, choice, logprobs, reasons));
                     Value::Array(choices.collect()).to_string()
                 }),
             }
@@ -236,6 +271,7 @@ fn both(value: Value) -> Shown {
         json: text.clone(),
         text,
         choices: None,
+        reasoning: None,
     }
 }
 
@@ -250,14 +286,17 @@ fn likeliest(labels: &[(String, f32)], threshold: f32) -> Option<(&str, f32)> {
     best.filter(|(_, score)| *score >= threshold)
 }
 
-fn choice_json(model: &Arc<dyn Model>, choice: &Choice, logprobs: bool) -> Value {
+fn choice_json(model: &Arc<dyn Model>, choice: &Choice, logprobs: bool, reasons: bool) -> Value {
     let mut object = json!({
         "text": choice.text,
         "finish": choice.finish.name(),
         "tokens": choice.tokens.len(),
     });
-    if !choice.reasoning.is_empty() {
+    if reasons && !choice.reasoning.is_empty() {
         object["reasoning"] = choice.reasoning.as_str().into();
+    }
+    if choice.reasoning_tokens > 0 {
+        object["reasoning_tokens"] = choice.reasoning_tokens.into();
     }
     if !choice.calls.is_empty() {
         object["calls"] = json!(choice.calls);
@@ -306,6 +345,10 @@ fn origin(
             .first()
             .map_or(0, |choice| choice.tokens.len())
             .into();
+        let thought = choices.first().map_or(0, |choice| choice.reasoning_tokens);
+        if thought > 0 {
+            model["reasoning_tokens"] = thought.into();
+        }
         model["seed"] = asked::seed(stage, wants, id).into();
     }
     model

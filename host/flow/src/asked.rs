@@ -7,13 +7,16 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{AskingRecord, Message, ModelError, ModelTask, Parameters, Prompt, Role};
+use tidegate_contract::{
+    AskingRecord, Conversation, Message, ModelError, ModelTask, Parameters, Prompt, Role,
+    TemplateArguments,
+};
 use tidegate_record::{RecordId, RecordView};
 use tidegate_telemetry::plain;
 
 use crate::answer::record_seed;
 use crate::entry::Entry;
-use crate::prompt;
+use crate::prompt::{self, Kept};
 use crate::ranking;
 use crate::topology::{Ask, Chosen, ModelStage, Topology, Which};
 
@@ -115,7 +118,7 @@ pub(crate) fn asked(
             false => entry.prompt.clone(),
         };
         return Ok(Asked {
-            task: task(stage, text.clone())?,
+            task: task(stage, &text)?,
             text,
             wants: None,
         });
@@ -154,10 +157,19 @@ pub(crate) fn asked(
             }
         }
     }
-    let system = match &stage.ask {
-        Ask::Generate { system, .. } => system.as_deref(),
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+    let (system, usual) = match &stage.ask {
+        Ask::Generate {
+            system,
+            template_arguments,
+            ..
+        } => (system.as_deref(), template_arguments.clone()),
+        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => {
+            (None, TemplateArguments::default())
+        }
     };
+    let mut own = own;
+    own.template_arguments = (own.template_arguments.over(&usual))
+        .map_err(|error| format!("template_arguments: {error}"))?;
     Ok(Asked {
         text: String::new(),
         task: ModelTask::Generate {
@@ -169,33 +181,54 @@ pub(crate) fn asked(
     })
 }
 
-/// The question of a stage for a record as a text: the rendered prompt, and what of the record goes with it.
+/// The question of a stage for a record as a text: what was rendered, and what of the record goes with it.
 fn question(stage: &ModelStage, record: &RecordView<'_>) -> Result<String, Refusal> {
     let text = prompt::render(stage, record)?;
     match &stage.ask {
-        Ask::Rerank { documents, .. } => ranking::question(text, documents, record),
+        Ask::Rerank { documents, .. } => match Kept::of(&text) {
+            Kept::Text(query) => ranking::question(query.to_owned(), documents, record),
+            Kept::Messages(_) => Err(no_text()),
+        },
         Ask::Generate { .. } | Ask::Embed | Ask::Classify { .. } => Ok(text),
     }
 }
 
 /// What a stage asks with its question.
-fn task(stage: &ModelStage, text: String) -> Result<ModelTask, Refusal> {
-    let (raw, system, parameters) = match &stage.ask {
+fn task(stage: &ModelStage, text: &str) -> Result<ModelTask, Refusal> {
+    let kept = Kept::of(text);
+    let (raw, system, template_arguments, parameters) = match &stage.ask {
         Ask::Generate {
             raw,
             system,
+            template_arguments,
             parameters,
             ..
-        } => (raw, system, parameters),
-        Ask::Rerank { .. } => return ranking::task(&text),
-        Ask::Embed | Ask::Classify { .. } => return Ok(ModelTask::Encode { text }),
+        } => (raw, system, template_arguments, parameters),
+        Ask::Rerank { .. } => return ranking::task(text),
+        Ask::Embed | Ask::Classify { .. } => {
+            return match kept {
+                Kept::Text(text) => Ok(ModelTask::Encode { text: text.into() }),
+                Kept::Messages(_) => Err(no_text()),
+            };
+        }
     };
-    let prompt = match raw {
-        true => Prompt::Raw(text),
-        false => {
+    let prompt = match (raw, kept) {
+        (true, Kept::Text(text)) => Prompt::Raw(text.into()),
+        (true, Kept::Messages(_)) => return Err(no_text()),
+        (false, kept) => {
             let system = system.iter().map(|text| Message::new(Role::System, text));
-            let messages = system.chain([Message::new(Role::User, text)]);
-            Prompt::Chat(messages.collect::<Vec<_>>().into())
+            let messages = match kept {
+                Kept::Messages(messages) => messages,
+                Kept::Text(text) => system.chain([Message::new(Role::User, text)]).collect(),
+            };
+            let last = messages.last().map(|message| message.role);
+            Prompt::Chat(Conversation {
+                messages,
+                continues: last == Some(Role::Assistant),
+                reasoning_apart: true,
+                template_arguments: template_arguments.clone(),
+                ..Conversation::default()
+            })
         }
     };
     Ok(ModelTask::Generate {
@@ -203,6 +236,13 @@ fn task(stage: &ModelStage, text: String) -> Result<ModelTask, Refusal> {
         forced_prefix: Vec::new(),
         parameters: parameters.as_ref().clone(),
     })
+}
+
+/// Turns were asked before the pipeline file was changed, and the stage now asks a text.
+fn no_text() -> Refusal {
+    let reason =
+        "the messages that it was asked before a restart are no text, which the stage asks now";
+    reason.to_owned().into()
 }
 
 impl Asked {

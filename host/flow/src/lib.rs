@@ -58,5 +58,5 @@ pub use pulse::WorkerHealth;
 pub use run::{Controls, Ended, Run, SwitchReport, WorkerParts};
 pub use topology::{
     Alternative, AnswerInto, Ask, Called, Heard, ModelStage, OperatorStage, Order, Positions,
-    Source, Stage, StageKind, Target, Topology, USUAL_CLASS,
+    PromptTurn, Source, Stage, StageKind, Target, Topology, USUAL_CLASS,
 };

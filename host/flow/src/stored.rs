@@ -18,6 +18,8 @@ pub(crate) struct StoredAnswer {
     logprobs: Vec<StoredLogprob>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reasoning: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    reasoning_tokens: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<Call>,
     /// The choices after the first.
@@ -42,6 +44,8 @@ struct StoredChoice {
     logprobs: Vec<StoredLogprob>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reasoning: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    reasoning_tokens: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<Call>,
 }
@@ -56,6 +60,7 @@ impl StoredAnswer {
             text: String::new(),
             finish: String::new(),
             reasoning: String::new(),
+            reasoning_tokens: 0,
             calls: Vec::new(),
             logprobs: Vec::new(),
             others: Vec::new(),
@@ -81,6 +86,7 @@ impl StoredAnswer {
                         stored.text = choice.text.clone();
                         stored.finish = finish;
                         stored.reasoning = choice.reasoning.clone();
+                        stored.reasoning_tokens = choice.reasoning_tokens;
                         stored.calls = choice.calls.clone();
                         stored.logprobs = logprobs;
                     } else {
@@ -89,6 +95,7 @@ impl StoredAnswer {
                             tokens: choice.tokens.clone(),
                             finish,
                             reasoning: choice.reasoning.clone(),
+                            reasoning_tokens: choice.reasoning_tokens,
                             calls: choice.calls.clone(),
                             logprobs,
                         });
@@ -111,6 +118,7 @@ impl StoredAnswer {
                     tokens: tokens.to_vec(),
                     finish: self.finish,
                     reasoning: self.reasoning,
+                    reasoning_tokens: self.reasoning_tokens,
                     calls: self.calls,
                     logprobs: self.logprobs,
                 };
@@ -135,6 +143,7 @@ impl StoredChoice {
         Choice {
             text: self.text,
             reasoning: self.reasoning,
+            reasoning_tokens: self.reasoning_tokens,
             calls: self.calls,
             tokens: self.tokens,
             finish: match self.finish.as_str() {
@@ -155,6 +164,10 @@ impl StoredChoice {
                 .collect(),
         }
     }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn store_logprob(logprob: &TokenLogprob) -> StoredLogprob {
@@ -193,6 +206,7 @@ mod tests {
         let choice = |text: &str, tokens: &[u32], finish, logprobs| Choice {
             text: text.into(),
             reasoning: format!("why {text}"),
+            reasoning_tokens: tokens.len() as u32,
             calls: vec![Call {
                 id: "call_1".into(),
                 name: text.into(),

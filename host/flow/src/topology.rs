@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{
-    Callers, CommitPoint, Model, Parameters, Partition, PromptTemplate, RequestId, Slot, TaskId,
-    TokenFeed,
+    Callers, CommitPoint, Model, Parameters, Partition, PromptTemplate, RequestId, Role, Slot,
+    TaskId, TemplateArguments, TokenFeed,
 };
 
 use crate::makers::Outdated;
@@ -158,9 +158,9 @@ pub struct ModelStage {
     pub ask: Ask,
     /// The user message, or the text to be encoded.
     pub prompt: PromptTemplate,
-    /// Index of the part of `prompt` that is cut when it is too long.
+    /// Index of the part of `prompt` that is cut when it is too long; of a chat, among the parts of all its turns.
     pub truncate: Option<usize>,
-    /// Most tokens of the rendered `prompt`.
+    /// Most tokens of the rendered `prompt`, or of all turns together.
     pub prompt_tokens: usize,
     /// Seed; each record has its own, derived from this and its id.
     pub seed: u64,
@@ -212,6 +212,15 @@ pub(crate) struct Chosen<'a> {
     pub(crate) parameters: Option<&'a Parameters>,
 }
 
+/// A turn of a chat, as it is rendered for each record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptTurn {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub content: PromptTemplate,
+}
+
 /// What a model is asked.
 pub enum Ask {
     /// An answer to a chat, or to a text as it is.
@@ -223,6 +232,13 @@ pub enum Ask {
         /// Whether the record's value is an [`AskingRecord`](tidegate_contract::AskingRecord), which says what is asked
         /// and how, in the place of the rendered prompt.
         from_record: bool,
+        /// The turns of a chat, in the place of `prompt` and the system message; none where those are asked. One of the
+        /// assistant at the end is the beginning of the answer.
+        turns: Vec<PromptTurn>,
+        /// What the chat template is given beside the messages.
+        template_arguments: TemplateArguments,
+        /// The member, and the attribute, that the reasoning becomes; it is dropped where there is none.
+        reasoning: Option<String>,
         /// How to generate.
         parameters: Box<Parameters>,
     },
@@ -278,6 +294,16 @@ impl ModelStage {
                     Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
                 },
             },
+        }
+    }
+
+    /// The templates that are rendered for a record: of its turns, or the prompt.
+    pub(crate) fn templates(&self) -> Vec<&PromptTemplate> {
+        match &self.ask {
+            Ask::Generate { turns, .. } if !turns.is_empty() => {
+                turns.iter().map(|turn| &turn.content).collect()
+            }
+            _ => vec![&self.prompt],
         }
     }
 

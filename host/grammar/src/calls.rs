@@ -11,8 +11,6 @@ use crate::compile::{WHITE_SPACE, with_white_space};
 
 /// Text that is not looked at.
 const ANY: &str = "/(.|\\n)*/";
-/// White space between parts.
-const SPACE: &str = "/[ \\n]{0,4}/";
 /// White space in arguments. Models write them on one line; a weak one given room fills its answer with it.
 const IN_ARGUMENTS: &str = r"[\x20]";
 
@@ -71,15 +69,6 @@ pub enum Otherwise<'a> {
     JsonSchema(&'a str),
 }
 
-/// Reasoning that may, or must, stand before the rest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reasoning<'a> {
-    /// What begins it; none where it has begun.
-    pub begins: Option<Mark<'a>>,
-    /// What ends it.
-    pub ends: Mark<'a>,
-}
-
 /// A text with calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallGrammar<'a> {
@@ -89,8 +78,6 @@ pub struct CallGrammar<'a> {
     pub shape: CallShape<'a>,
     /// Whether there may be more than one.
     pub several: bool,
-    /// What may come first.
-    pub reasoning: Option<Reasoning<'a>>,
     /// What may stand there instead.
     pub otherwise: Otherwise<'a>,
 }
@@ -106,26 +93,7 @@ impl CallGrammar<'_> {
             // Writing to a string does not fail.
             let _ = writeln!(lark, "{name}: {body}");
         };
-        let mut start = String::new();
-        if let Some(reasoning) = &self.reasoning {
-            let ends = match &reasoning.ends {
-                // Up to the first end: a rule that ends as soon as it can.
-                Mark::Text(text) => {
-                    rule("thought[lazy]", &format!("{ANY} {}", literal(text)));
-                    format!("thought {SPACE}")
-                }
-                Mark::Token(token) => {
-                    rule("thought", ANY);
-                    format!("thought <[{token}]> {SPACE}")
-                }
-            };
-            start = match &reasoning.begins {
-                None => format!("{ends} "),
-                Some(begins) => format!("({} {ends})? ", begins.written()),
-            };
-        }
-        start.push_str("body");
-        rule("start", &start);
+        rule("start", "body");
         let mut bodies = Vec::new();
         if !self.functions.is_empty() {
             self.calls(&mut rule, &mut bodies)?;
@@ -299,7 +267,6 @@ mod tests {
             functions: vec![("add", Some(SCHEMA)), ("any", None)],
             shape,
             several: true,
-            reasoning: None,
             otherwise,
         }
     }
@@ -406,36 +373,6 @@ mod tests {
             ..either
         };
         assert!(takes(&answer, "true") && !takes(&answer, ADD));
-    }
-
-    #[test]
-    fn reasoning_comes_first() {
-        for (ends, written) in [
-            (Mark::Text("</think>"), "</think>"),
-            (Mark::Token(TAG), "@"),
-        ] {
-            let inside = CallGrammar {
-                reasoning: Some(Reasoning {
-                    begins: None,
-                    ends: ends.clone(),
-                }),
-                ..grammar(tagged(), Otherwise::Calls)
-            };
-            assert!(takes(
-                &inside,
-                &format!("Hm, <tool_call>?\n{written}\n\n{ADD}")
-            ));
-            assert!(!takes(&inside, ADD) && !takes(&inside, &format!("Hm.{written} Well. {ADD}")));
-            let optional = CallGrammar {
-                reasoning: Some(Reasoning {
-                    begins: Some(Mark::Text("<think>")),
-                    ends,
-                }),
-                ..grammar(tagged(), Otherwise::Calls)
-            };
-            assert!(takes(&optional, ADD) && takes(&optional, &format!("<think>a{written}{ADD}")));
-            assert!(!takes(&optional, &format!("a{written}{ADD}")));
-        }
     }
 
     #[test]

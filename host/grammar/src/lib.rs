@@ -22,7 +22,7 @@ mod matcher;
 mod recent;
 mod vocabulary;
 
-pub use calls::{CallGrammar, CallShape, Mark, Otherwise, Reasoning};
+pub use calls::{CallGrammar, CallShape, Mark, Otherwise};
 pub use compiler::{Compiler, Limits};
 pub use error::GrammarError;
 pub use matcher::Matcher;

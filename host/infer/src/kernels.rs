@@ -9,7 +9,9 @@ mod attention;
 mod binding;
 mod choice;
 mod columns;
+mod cooperative;
 mod encoder;
+mod experts;
 mod heads;
 mod kv;
 pub mod lab;
@@ -23,16 +25,21 @@ mod variant;
 
 pub use attention::AttentionKernel;
 pub(crate) use attention::{
-    GROUP, Reads, SPLIT, TILE_ROWS, hanging_over, merges, rows_together, scratch, unit_of,
+    GROUP, Reads, SPLIT, TILE_ROWS, Together, hanging_over, merges, rows_together, scratch, unit_of,
 };
 pub(crate) use binding::{AnyBindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};
+pub use cooperative::Cut;
 pub use encoder::EncoderKernel;
 pub(crate) use encoder::TextAttention;
+pub use experts::ExpertKernel;
+pub(crate) use experts::Routing;
 pub use heads::HeadsKernel;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use kv::KvPrecision;
-pub use matmul::{EmbedKernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
+pub use matmul::{
+    EmbedKernel, F16_TOLERANCE, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling,
+};
 pub(crate) use matmul::{HEADS_BUFFERS, STREAM_BUFFERS};
 pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};
@@ -60,6 +67,8 @@ pub enum Kernel {
     Heads(HeadsKernel),
     /// Attention over the KV blocks.
     Attention(AttentionKernel),
+    /// What a layer with experts does beside products.
+    Experts(ExpertKernel),
     /// What an encoder does beside products.
     Encoder(EncoderKernel),
     /// Draws tokens from logits.
@@ -76,10 +85,25 @@ macro_rules! each {
             Kernel::Norm($inner) => $call,
             Kernel::Heads($inner) => $call,
             Kernel::Attention($inner) => $call,
+            Kernel::Experts($inner) => $call,
             Kernel::Encoder($inner) => $call,
             Kernel::Sampling($inner) => $call,
         }
     };
+}
+
+/// What a kernel computes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    /// 32-bit floats.
+    F32,
+    /// Cooperative matrices, of whole tiles of so many rows.
+    Matrices {
+        /// Rows of a tile.
+        rows: u32,
+    },
+    /// Smaller numbers, lane by lane.
+    Other,
 }
 
 impl Kernel {
@@ -100,14 +124,15 @@ impl Kernel {
         each!(self, kernel => kernel.bindings().into())
     }
 
-    /// Whether all its arithmetic is in 32-bit floats.
-    pub(crate) fn computes_in_f32(self) -> bool {
+    /// What it computes by.
+    pub(crate) fn arithmetic(self) -> Arithmetic {
         match self {
-            Kernel::Matmul(kernel) => !matches!(
-                kernel.tiling,
-                Tiling::TileF16 | Tiling::Cooperative { .. } | Tiling::Dot { .. }
-            ),
-            _ => true,
+            Kernel::Matmul(kernel) => match kernel.tiling {
+                Tiling::Cooperative { cut, .. } => Arithmetic::Matrices { rows: cut.rows },
+                Tiling::TileF16 | Tiling::Dot { .. } => Arithmetic::Other,
+                _ => Arithmetic::F32,
+            },
+            _ => Arithmetic::F32,
         }
     }
 
@@ -127,6 +152,7 @@ impl Kernel {
         kernels.extend(NormKernel::in_use().into_iter().map(Kernel::Norm));
         kernels.extend(HeadsKernel::in_use().into_iter().map(Kernel::Heads));
         kernels.extend(AttentionKernel::in_use().into_iter().map(Kernel::Attention));
+        kernels.extend(ExpertKernel::in_use().into_iter().map(Kernel::Experts));
         kernels.extend(EncoderKernel::in_use().into_iter().map(Kernel::Encoder));
         kernels.extend(SamplingKernel::in_use().into_iter().map(Kernel::Sampling));
         kernels

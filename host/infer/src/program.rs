@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 
 use crate::buffer::Buffer;
 use crate::device::{ComputeCost, Gpu, SpeedEstimate};
-use crate::kernels::{Kernel, KernelSet, Pipeline, bind, hanging_over};
+use crate::kernels::{Kernel, KernelSet, Pipeline, SPLIT, bind, hanging_over};
 use crate::load_error::LoadError;
 use crate::matrix::Quantized;
 use crate::site::Site;
@@ -22,7 +22,7 @@ pub(crate) struct Extent {
     pub(crate) company: Company,
 }
 
-/// What attention on a software adapter takes together and what alone; on any other adapter nothing of either.
+/// What attention takes together and what alone.
 ///
 /// Of a pair the first is for layers where a row sees everything before it, the second for those where it sees a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,14 +42,14 @@ pub(crate) struct Company {
 pub(crate) enum Count {
     Rows,
     Samples,
-    /// Positions that a row sees at most, with up to three before them where a window begins: the window, `u32::MAX` for
-    /// none.
+    /// Positions that a row sees at most, and those before and after them in the splits where its window begins and ends: the
+    /// window, `u32::MAX` for none.
     Visible(u32),
-    /// Rows that software attention takes alone.
+    /// Rows that attention takes alone.
     Alone,
     /// Positions that one of them sees by itself at most.
     VisibleAlone(u32),
-    /// Tiles of software attention, through the window.
+    /// Tiles of attention, through the window.
     Tiles(u32),
     /// Positions that the rows of a tile see together at most.
     VisibleTogether(u32),
@@ -65,7 +65,7 @@ impl Count {
         match self {
             Count::Rows => extent.rows,
             Count::Samples => extent.samples,
-            Count::Visible(window) => extent.positions.min(window.saturating_add(3)),
+            Count::Visible(window) => extent.positions.min(visible_in(window)),
             Count::Alone => extent.company.alone,
             Count::VisibleAlone(window) => {
                 let [whole, windowed] = extent.company.alone_positions;
@@ -90,6 +90,44 @@ impl Count {
     }
 }
 
+/// Positions of whole splits that a window may reach into.
+pub(crate) fn visible_in(window: u32) -> u32 {
+    Splits::most_seen(SPLIT, window).saturating_mul(SPLIT)
+}
+
+/// How attention on GPUs cuts what a row sees into parts, one for each workgroup: splits of `each` positions that begin at
+/// multiples of that, and parts that begin at multiples of as many splits as it takes to have `most` at most. It follows from the
+/// row's position and the window alone (`shaders/attention/attention_splits.wgsl`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Splits {
+    pub(crate) each: u32,
+    pub(crate) most: u32,
+    /// Positions that a row sees, its own included; `u32::MAX` for all.
+    pub(crate) window: u32,
+}
+
+impl Splits {
+    /// Splits that a window reaches into at most.
+    fn most_seen(each: u32, window: u32) -> u32 {
+        ((window.max(1) - 1) / each).saturating_add(2)
+    }
+
+    /// Positions of a part of a row that stands after so many.
+    pub(crate) fn part(self, positions: u64) -> u64 {
+        let before = positions.div_ceil(u64::from(self.each)).max(1);
+        let seen = u64::from(Splits::most_seen(self.each, self.window));
+        // Parts that begin elsewhere than what is seen are one more.
+        let most = u64::from(self.most) - u64::from(before >= seen);
+        before.min(seen).div_ceil(most.max(1)) * u64::from(self.each)
+    }
+
+    /// The parts of such a row that sees the positions from `begin` on, by the multiple at which they begin.
+    pub(crate) fn parts(self, begin: u64, positions: u64) -> Range<u64> {
+        let part = self.part(positions);
+        begin / part..positions.div_ceil(part)
+    }
+}
+
 /// What is for layers without a window, or for those with one.
 fn of_window<T>(window: u32, whole: T, windowed: T) -> T {
     if window == u32::MAX { whole } else { windowed }
@@ -108,8 +146,15 @@ pub(crate) enum Axis {
     Elements(u32),
     /// One for each `each` of a count, the last for what is left.
     Per { of: Count, each: u32 },
-    /// The same, but `most` at most: of what has more than that, each has as many whole times `each` as it takes.
-    Parts { of: Count, each: u32, most: u32 },
+    /// One for each part of what a row, or a tile of rows, sees at most.
+    Parts(Splits),
+    /// One for each tile of up to `each` pairs of a row and an expert of `experts`, of which a row goes through `chosen`; a tile has
+    /// one expert, so that there may be fewer.
+    Groups {
+        chosen: u32,
+        experts: u32,
+        each: u32,
+    },
 }
 
 impl Axis {
@@ -120,7 +165,18 @@ impl Axis {
             | Axis::Heads(workgroups)
             | Axis::Elements(workgroups) => workgroups,
             Axis::Per { of, each } => of.of(extent).div_ceil(each),
-            Axis::Parts { of, each, most } => of.of(extent).div_ceil(each).min(most),
+            Axis::Parts(Splits { each, most, window }) => {
+                Count::Visible(window).of(extent).div_ceil(each).min(most)
+            }
+            Axis::Groups {
+                chosen,
+                experts,
+                each,
+            } => {
+                let pairs = extent.rows * chosen;
+                let begun = pairs.min(experts);
+                begun + (pairs - begun) / each
+            }
         }
     }
 }
@@ -151,7 +207,7 @@ pub(crate) struct RowContext {
     pub(crate) sequence: u32,
     /// Positions, without a window.
     pub(crate) positions: u32,
-    /// Positions among them that it sees together with other rows on a software adapter, as in [`Company`].
+    /// Positions among them that it sees together with other rows, as in [`Company`].
     pub(crate) together: [u32; 2],
 }
 

@@ -3,6 +3,8 @@
 //! How workgroups share an area follows from the axes of their grid ([`crate::program::Axis`]): rows or samples, positions, columns,
 //! heads, and the elements of a head.
 
+use crate::program::Splits;
+
 /// What is done with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Use {
@@ -16,16 +18,10 @@ pub(crate) enum Use {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Which {
     All,
-    /// Those that see more than `most` positions through a window.
-    Beyond {
-        window: u32,
-        most: u32,
-    },
+    /// Those that see several parts.
+    InParts(Splits),
     /// The others.
-    Within {
-        window: u32,
-        most: u32,
-    },
+    Whole(Splits),
 }
 
 /// What the workgroups of a dispatch touch of one of its buffers.
@@ -69,14 +65,28 @@ pub(crate) enum Area {
         first: u64,
         all: u64,
     },
-    /// So many bytes for each row of a workgroup and each part of the positions that it sees, of which it has its heads. A part is as
-    /// in [`Axis::Parts`](crate::program::Axis::Parts).
-    Parts {
-        bytes: u64,
-        each: u32,
-        most: u32,
-        window: u32,
+    /// `each` bytes of each expert, of which a workgroup has those of its tile's expert, and of them its columns; the buffer has `count`
+    /// experts from `first` on. Which experts rows go through is not known: they are taken to go through `of` of them in turn, each row
+    /// through `chosen`.
+    Experts {
+        each: u64,
+        first: u32,
+        count: u32,
+        chosen: u32,
+        of: u32,
     },
+    /// So many bytes for each pair of a row and an expert in a workgroup's tile, of which it has its columns where it writes; `share`
+    /// pairs in a row have them together. Only pairs of these experts.
+    Pairs {
+        bytes: u64,
+        share: u32,
+        chosen: u32,
+        of: u32,
+        first: u32,
+        count: u32,
+    },
+    /// So many bytes for each row of a workgroup and each part of the positions that it sees, of which it has its heads.
+    Parts { bytes: u64, splits: Splits },
 }
 
 impl Touch {

@@ -4,6 +4,7 @@ use tidegate_contract::{BLOCK, DecodeError, Decoder, DecoderShape, Sampled, Step
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerConfig, LayerTensor, ModelConfig};
 
 use crate::error::LoadError;
+use crate::experts::FeedForward;
 use crate::kernels;
 use crate::sampling;
 use crate::weights::{Matrix, widened};
@@ -34,9 +35,7 @@ struct Layer {
     output: Matrix,
     post_attention_norm: Option<Vec<f64>>,
     mlp_norm: Vec<f64>,
-    gate: Matrix,
-    up: Matrix,
-    down: Matrix,
+    feed_forward: FeedForward,
     post_mlp_norm: Option<Vec<f64>>,
 }
 
@@ -187,9 +186,7 @@ impl Layer {
                 false => None,
             },
             mlp_norm: norm(LayerTensor::MlpNorm)?,
-            gate: matrix(LayerTensor::Gate, None)?,
-            up: matrix(LayerTensor::Up, None)?,
-            down: matrix(LayerTensor::Down, None)?,
+            feed_forward: FeedForward::read(checkpoint, config, layer)?,
             post_mlp_norm: match config.post_norms {
                 true => Some(norm(LayerTensor::PostMlpNorm)?),
                 false => None,
@@ -247,26 +244,17 @@ impl Layer {
 
     fn feed_forward(&self, x: &[f64], config: &ModelConfig) -> Vec<f64> {
         let normed = kernels::rms_norm(x, &self.mlp_norm, config.norm_epsilon);
-        let (gate, up) = (self.gate.times(&normed), self.up.times(&normed));
-        self.down
-            .times(&kernels::gated(config.activation, &gate, &up))
+        self.feed_forward.of(&normed, config.activation)
     }
 
     /// Elements of all tensors.
     fn len(&self) -> usize {
-        let matrices = [
-            &self.query,
-            &self.key,
-            &self.value,
-            &self.output,
-            &self.gate,
-            &self.up,
-            &self.down,
-        ];
+        let matrices = [&self.query, &self.key, &self.value, &self.output];
         let norms = [Some(&self.attention_norm), Some(&self.mlp_norm)]
             .into_iter()
             .chain([&self.post_attention_norm, &self.post_mlp_norm].map(Option::as_ref));
         matrices.iter().map(|m| m.len()).sum::<usize>()
+            + self.feed_forward.len()
             + norms.flatten().map(Vec::len).sum::<usize>()
             + self
                 .head_norms

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tidegate_contract::EncoderText;
 
 /// Decoders as directories of safetensors.
-pub const DECODERS: [&str; 14] = [
+pub const DECODERS: [&str; 19] = [
     "llama-tied-sharded-f32",
     "llama-odd-f16",
     "llama3-rope-bf16",
@@ -24,10 +24,15 @@ pub const DECODERS: [&str; 14] = [
     "phi3-longrope-f16",
     "gemma2-f32",
     "gemma3-bf16",
+    "qwen3-moe-f16",
+    "qwen3-moe-all-window-bf16",
+    "mixtral-bf16",
+    "mixtral-one-f32",
+    "qwen2-moe-f16",
 ];
 
 /// Decoders as GGUF files; each is one of [`DECODERS`] or a model of its own.
-pub const GGUF_DECODERS: [&str; 12] = [
+pub const GGUF_DECODERS: [&str; 16] = [
     "gguf-llama-f32",
     "gguf-llama-q8_0",
     "gguf-llama-q8_0-parts",
@@ -40,6 +45,10 @@ pub const GGUF_DECODERS: [&str; 12] = [
     "gguf-phi3-longrope-f16",
     "gguf-gemma2-bf16",
     "gguf-gemma3-bf16",
+    "gguf-mixtral-q8_0",
+    "gguf-mixtral-bf16",
+    "gguf-qwen2moe-f16",
+    "gguf-qwen3moe-f16",
 ];
 
 /// Decoders as GGUF files in formats that are handed on as int8: what is expected is what the file holds, which

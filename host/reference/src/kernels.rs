@@ -90,6 +90,25 @@ pub fn softmax(x: &mut [f64]) {
     x.iter_mut().for_each(|v| *v /= total);
 }
 
+/// The experts that a row goes through, with their weights: the `chosen` highest of its logits, highest first, of equal ones
+/// the first; each with its share of the softmax over all, or over these alone where `normalized` (Shazeer et al. 2017).
+#[must_use]
+pub fn route(logits: &[f64], chosen: usize, normalized: bool) -> Vec<(usize, f64)> {
+    let mut order: Vec<usize> = (0..logits.len()).collect();
+    order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
+    order.truncate(chosen);
+    let mut shares: Vec<f64> = match normalized {
+        true => order.iter().map(|expert| logits[*expert]).collect(),
+        false => logits.to_vec(),
+    };
+    softmax(&mut shares);
+    let share = |(place, expert): (usize, usize)| {
+        let share = shares[if normalized { place } else { expert }];
+        (expert, share)
+    };
+    order.into_iter().enumerate().map(share).collect()
+}
+
 /// Attention of one head over the positions it sees: `softmax(softcap(scale · query · keys)) · values`. `query`
 /// `[head_dim]`, `keys` and `values` `[positions][head_dim]`, result `[head_dim]`.
 #[must_use]

@@ -14,6 +14,7 @@
 mod decoder;
 mod encoder;
 mod error;
+mod experts;
 pub mod golden;
 pub mod kernels;
 pub mod sampling;

@@ -22,6 +22,10 @@ pub(crate) struct AnswerText {
     stop: StopStrings,
     /// All of it that is certain, as the model wrote it.
     text: String,
+    /// What came before the content and is not certain.
+    undecided: String,
+    /// Tokens that were taken.
+    tokens: u32,
     lanes: Option<Lanes>,
     /// Text that the tokens stand for, in bytes.
     decoded: usize,
@@ -34,6 +38,8 @@ pub(crate) struct AnswerText {
 /// The lanes of an answer so far.
 struct Lanes {
     parser: LaneParser,
+    /// Tokens of the reasoning, once it has ended.
+    reasoning_tokens: Option<u32>,
     content: String,
     reasoning: String,
     calls: Vec<Call>,
@@ -72,8 +78,11 @@ impl AnswerText {
             detokenizer,
             stop: StopStrings::new(stop),
             text: String::new(),
+            undecided: String::new(),
+            tokens: 0,
             lanes: lanes.map(|parser| Lanes {
                 parser,
+                reasoning_tokens: None,
                 content: String::new(),
                 reasoning: String::new(),
                 calls: Vec::new(),
@@ -90,6 +99,7 @@ impl AnswerText {
             let logprob = logprob.map(|logprob| (self.decoded, logprob));
             self.logprobs.extend(logprob);
         }
+        self.tokens += 1;
         let mut decoded = String::new();
         self.detokenizer.push(token, &mut decoded);
         if self.take(&decoded) {
@@ -105,7 +115,16 @@ impl AnswerText {
     pub(crate) fn finish(&mut self) -> bool {
         let mut decoded = String::new();
         self.detokenizer.finish(&mut decoded);
-        let stopped = self.take(&decoded);
+        let mut stopped = self.take(&decoded);
+        if let Some(lanes) = &mut self.lanes {
+            let rest = lanes.parser.end_before();
+            match lanes.parser.is_before_content() {
+                // Reasoning that has not ended.
+                true => self.text.push_str(&self.undecided),
+                false => stopped |= self.take_content(&rest),
+            }
+            self.undecided.clear();
+        }
         let from = self.text.len();
         self.stop.finish(&mut self.text);
         self.give(from);
@@ -119,10 +138,57 @@ impl AnswerText {
 
     fn take(&mut self, decoded: &str) -> bool {
         self.decoded += decoded.len();
+        match &self.lanes {
+            Some(lanes) if lanes.parser.is_before_content() => self.take_before(decoded),
+            _ => self.take_content(decoded),
+        }
+    }
+
+    /// Takes text before the content: no stop string is looked for in it.
+    fn take_before(&mut self, decoded: &str) -> bool {
+        let Some(lanes) = &mut self.lanes else {
+            return false;
+        };
+        let mut segments = Vec::new();
+        let rest = lanes.parser.push_before(decoded, &mut segments);
+        let ended = !lanes.parser.is_before_content();
+        if ended && lanes.parser.has_reasoned() {
+            lanes.reasoning_tokens = Some(self.tokens);
+        }
+        let certain = lanes.parser.position().saturating_sub(self.text.len());
+        self.undecided.push_str(decoded);
+        let certain = certain.min(self.undecided.len());
+        self.text.extend(self.undecided.drain(..certain));
+        self.add(segments);
+        if !ended {
+            return false;
+        }
+        self.undecided.clear();
+        self.take_content(&rest)
+    }
+
+    fn take_content(&mut self, decoded: &str) -> bool {
         let from = self.text.len();
         let stopped = self.stop.push(decoded, &mut self.text);
         self.give(from);
         stopped
+    }
+
+    /// What comes now is content that has a form: white space is part of it.
+    pub(crate) fn content_begins(&mut self) {
+        if let Some(lanes) = &mut self.lanes {
+            lanes.parser.content_from(self.decoded);
+        }
+    }
+
+    /// How many of its tokens are reasoning.
+    pub(crate) fn reasoning_tokens(&self) -> u32 {
+        match &self.lanes {
+            Some(lanes) if lanes.parser.has_reasoned() => {
+                lanes.reasoning_tokens.unwrap_or(self.tokens)
+            }
+            _ => 0,
+        }
     }
 
     /// The text from a place on has become certain.
@@ -206,6 +272,7 @@ impl AnswerText {
         finish: Finish,
         logprobs: Vec<TokenLogprob>,
     ) -> Choice {
+        let reasoning_tokens = self.reasoning_tokens();
         let (text, reasoning, calls) = match self.lanes {
             Some(lanes) => (lanes.content, lanes.reasoning, lanes.calls),
             None => (self.text, String::new(), Vec::new()),
@@ -213,6 +280,7 @@ impl AnswerText {
         Choice {
             text,
             reasoning,
+            reasoning_tokens,
             calls,
             tokens,
             finish,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use tidegate_contract::{Conversation, Function, FunctionChoice, ModelError, Structure};
-use tidegate_grammar::{CallGrammar, CallShape, Mark, Matcher, Otherwise, Reasoning};
+use tidegate_grammar::{CallGrammar, CallShape, Mark, Matcher, Otherwise};
 use tidegate_text::{AnswerForm, CallForm, Tag};
 
 /// Most functions of a conversation.
@@ -83,15 +83,6 @@ pub(crate) fn check(conversation: &Conversation) -> Result<(), ModelError> {
     }
 }
 
-/// Whether an answer to a prompt that ends inside the reasoning can go on with it: one that must be something else from
-/// its first character cannot.
-pub(crate) fn may_think(conversation: &Conversation, structure: &Option<Structure>) -> bool {
-    match (structure, must_call(conversation)) {
-        (None | Some(Structure::JsonSchema(_)), _) | (_, true) => true,
-        (Some(_), false) => false,
-    }
-}
-
 fn must_call(conversation: &Conversation) -> bool {
     matches!(
         conversation.function_choice,
@@ -108,7 +99,6 @@ pub(crate) fn matcher(
     conversation: &Conversation,
     structure: Option<&Structure>,
     form: &AnswerForm,
-    thinks: bool,
     compile: impl Fn(&Structure) -> Result<Matcher, ModelError>,
 ) -> Result<Option<Matcher>, ModelError> {
     let functions = callable(conversation);
@@ -117,9 +107,7 @@ pub(crate) fn matcher(
     let otherwise = match (must, structure) {
         (true, _) => Otherwise::Calls,
         (false, None) if strict => Otherwise::Text,
-        (false, Some(Structure::JsonSchema(schema)))
-            if !functions.is_empty() || (thinks && conversation.lanes) =>
-        {
+        (false, Some(Structure::JsonSchema(schema))) if !functions.is_empty() => {
             Otherwise::JsonSchema(schema)
         }
         _ => return Ok(None),
@@ -137,7 +125,6 @@ pub(crate) fn matcher(
                 .collect(),
             shape: shape(form),
             several: conversation.parallel_calls,
-            reasoning: reasoning(form, thinks, must),
             otherwise: otherwise.clone(),
         };
         let structure = grammar
@@ -190,17 +177,4 @@ fn shape(form: &AnswerForm) -> CallShape<'_> {
             arguments: mark(arguments),
         },
     }
-}
-
-/// The reasoning that the prompt has begun, or that a model begins by itself before a call that must come.
-fn reasoning(form: &AnswerForm, thinks: bool, must: bool) -> Option<Reasoning<'_>> {
-    let begins = match (thinks, must && form.reasons) {
-        (true, _) => None,
-        (false, true) => Some(mark(&form.reasoning.0)),
-        (false, false) => return None,
-    };
-    Some(Reasoning {
-        begins,
-        ends: mark(&form.reasoning.1),
-    })
 }

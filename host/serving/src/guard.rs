@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tidegate_contract::{DecodeError, Decoder, Encoder, EncoderText, Sampled, StepSequence};
+use tidegate_contract::{
+    DecodeError, Decoder, Encoder, EncoderText, FedToken, Sampled, StepSequence,
+};
 
 /// Submits a step; as [`guarded_step`].
 pub(crate) fn guarded_submit(
@@ -10,6 +12,15 @@ pub(crate) fn guarded_submit(
     step: &[StepSequence],
 ) -> Result<(), DecodeError> {
     guarded_decoder(|| decoder.submit(step))
+}
+
+/// Submits the step after the one that runs; as [`guarded_step`].
+pub(crate) fn guarded_submit_after(
+    decoder: &mut dyn Decoder,
+    step: &[StepSequence],
+    fed: &[FedToken],
+) -> Result<(), DecodeError> {
+    guarded_decoder(|| decoder.submit_after(step, fed))
 }
 
 /// Has tokens drawn in the step that was submitted; as [`guarded_step`].

@@ -8,7 +8,9 @@ use crate::budget::Reservation;
 use crate::device_model::{DeviceModel, Loaders};
 use crate::encoding::Encoding;
 use crate::generator::{DraftModel, Generator, StepPlan, Took, Verdict};
-use crate::guard::{guarded_collect, guarded_draw, guarded_encode, guarded_submit};
+use crate::guard::{
+    guarded_collect, guarded_draw, guarded_encode, guarded_submit, guarded_submit_after,
+};
 use crate::model::Loaded;
 use crate::order::Moment;
 use crate::request::Submission;
@@ -20,6 +22,8 @@ pub(crate) enum Core {
         generator: Box<Generator>,
         decoder: Option<Box<dyn Decoder>>,
         sampled: Vec<Sampled>,
+        /// The step after the one that was begun last, begun as well.
+        after: Option<BegunStep>,
     },
     Encoding {
         encoding: Box<Encoding>,
@@ -50,6 +54,7 @@ impl Core {
             generator: Box::new(generator),
             decoder: Some(decoder),
             sampled: Vec::new(),
+            after: None,
         }
     }
 
@@ -131,25 +136,57 @@ impl Core {
         }
     }
 
-    /// Begins a step, if there is anything to do: it runs from now on, as far as the decoder lets it.
-    pub(crate) fn begin(&mut self, clock: &dyn Fn() -> Moment) -> Option<Begun> {
+    /// Whether a step was begun ahead that is of use.
+    pub(crate) fn has_begun(&self) -> bool {
         match self {
             Core::Generating {
-                generator, decoder, ..
+                generator, after, ..
+            } => (after.as_ref()).is_some_and(|after| generator.is_of_use(&after.plan)),
+            Core::Encoding { .. } => false,
+        }
+    }
+
+    /// Begins a step, if there is anything to do and it was not begun already: it runs from now on, as far as the decoder lets
+    /// it. If nobody else needs the device (`alone`), the step after it is begun as well, where the decoder can do that.
+    pub(crate) fn begin(&mut self, alone: bool, clock: &dyn Fn() -> Moment) -> Option<Begun> {
+        match self {
+            Core::Generating {
+                generator,
+                decoder,
+                after,
+                ..
             } => {
-                let decoder = decoder.as_mut()?;
-                let mut plan = generator.plan(clock())?;
-                let began = clock();
-                let mut so_far = guarded_submit(decoder.as_mut(), &plan.step);
-                if so_far.is_ok() {
-                    generator.mask(&mut plan);
-                    so_far = guarded_draw(decoder.as_mut(), &plan.step);
+                let decoder = decoder.as_mut()?.as_mut();
+                // One that is of no use any more is given up by the next one's submission.
+                let begun = after.take();
+                let begun = begun.filter(|begun| generator.is_of_use(&begun.plan));
+                let mut step = match begun {
+                    Some(mut step) => {
+                        generator.fill_in(&mut step.plan);
+                        step
+                    }
+                    None => {
+                        let plan = generator.plan(clock())?;
+                        BegunStep {
+                            began: clock(),
+                            so_far: guarded_submit(decoder, &plan.step),
+                            plan,
+                        }
+                    }
+                };
+                if step.so_far.is_ok() {
+                    generator.mask(&mut step.plan);
+                    step.so_far = guarded_draw(decoder, &step.plan.step);
                 }
-                Some(Begun::Generating {
-                    plan,
-                    began,
-                    so_far,
-                })
+                if step.so_far.is_ok() && alone && decoder.runs_ahead() {
+                    let plan = generator.plan_after(&step.plan, clock());
+                    *after = plan.map(|plan| BegunStep {
+                        began: clock(),
+                        so_far: guarded_submit_after(decoder, &plan.step, &plan.fed),
+                        plan,
+                    });
+                }
+                Some(Begun::Generating(step))
             }
             // It has no phases: all of it happens when it is finished, with whoever is there then.
             Core::Encoding { encoder, .. } => encoder.as_ref().map(|_| Begun::Encoding),
@@ -176,12 +213,13 @@ impl Core {
                     generator,
                     decoder: place,
                     sampled,
+                    after,
                 },
-                Begun::Generating {
+                Begun::Generating(BegunStep {
                     plan,
                     began,
                     so_far,
-                },
+                }),
             ) => {
                 let Some(decoder) = place else {
                     return Ok(Stepped::Nothing);
@@ -201,14 +239,21 @@ impl Core {
                 };
                 let result = collected.and_then(|()| generator.deliver(&plan, sampled, now, took));
                 let Err(error) = result else {
+                    if let Some(after) = after {
+                        // It runs from now on: its time begins where that of this one ends.
+                        after.began = now;
+                    }
                     return Ok(Stepped::Well);
                 };
                 tracing::error!(%error, "a step of the model failed");
+                // What comes after a step that never was is nothing either.
+                let after = after.take();
                 if generator.failed(&plan, &error) == Verdict::GoesOn {
                     return Ok(Stepped::Badly);
                 }
                 *place = None;
-                generator.lost(&plan, &error.to_string());
+                let after = after.as_ref().map(|after| &after.plan);
+                generator.lost(&plan, after, &error.to_string());
                 Err(error.to_string())
             }
             (
@@ -317,14 +362,17 @@ impl Core {
     }
 }
 
+/// A step of a decoder that was begun.
+pub(crate) struct BegunStep {
+    plan: StepPlan,
+    began: Moment,
+    /// Whether the decoder has taken it.
+    so_far: Result<(), DecodeError>,
+}
+
 /// A step that was begun.
 pub(crate) enum Begun {
-    Generating {
-        plan: StepPlan,
-        began: Moment,
-        /// Whether the decoder has taken it.
-        so_far: Result<(), DecodeError>,
-    },
+    Generating(BegunStep),
     Encoding,
 }
 

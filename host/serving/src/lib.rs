@@ -47,6 +47,7 @@ mod sequence;
 mod shares;
 mod slot;
 mod stats;
+mod thoughts;
 mod worker;
 
 #[cfg(test)]

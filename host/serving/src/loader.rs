@@ -177,6 +177,7 @@ fn load(
         places: Places::new(options.queue),
         counters: Arc::clone(&counters),
         compiler: OnceLock::new(),
+        thoughts: OnceLock::new(),
         tokenizer: source.tokenizer,
     };
     let core = match parts {

@@ -14,6 +14,7 @@ use crate::functions;
 use crate::parameters;
 use crate::request::{Places, Work};
 use crate::stats::Counters;
+use crate::thoughts::{Thinking, Thoughts};
 
 /// What callers need to know of a loaded model.
 pub(crate) struct Loaded {
@@ -35,6 +36,8 @@ pub(crate) struct Loaded {
     pub(crate) counters: Arc<Counters>,
     /// Made when the first structure is asked for.
     pub(crate) compiler: OnceLock<Result<Compiler, String>>,
+    /// Made when the first answer is asked for that has something to keep to, and may think.
+    pub(crate) thoughts: OnceLock<Result<Arc<Thoughts>, String>>,
 }
 
 impl Loaded {
@@ -57,13 +60,17 @@ impl Loaded {
                     return Err(not_continued("of an answer with a structure"));
                 }
                 let tokens = self.prompt(&prompt, &forced_prefix)?;
-                let matcher =
-                    self.matcher(&prompt, parameters.structure.as_ref(), tokens.thinks)?;
-                let lanes = self.lanes(&prompt, seed, &tokens, &parameters);
+                let matcher = self.matcher(&prompt, parameters.structure.as_ref())?;
+                let thinking = self.thinking(&prompt, &tokens, &parameters, matcher.is_some())?;
+                // One that has a form and does not think has its form from its first character on.
+                let has_form = parameters.structure.is_some() && thinking.is_none();
+                let lanes = self.lanes(&prompt, seed, &tokens, has_form);
                 let EncodedChat { tokens, begun, .. } = tokens;
-                let shown = match lanes {
-                    Some(_) => self.tokenizer.answer_form().shown.as_slice(),
-                    None => &[],
+                let form = self.tokenizer.answer_form();
+                let shown = match (&prompt, &lanes) {
+                    (Prompt::Chat(conversation), Some(_)) if conversation.lanes => &form.shown,
+                    (_, Some(_)) => &form.shown_of_reasoning,
+                    (_, None) => &Vec::new(),
                 };
                 let tokenizer = Arc::clone(&self.tokenizer);
                 Ok(Work::Generate {
@@ -83,6 +90,7 @@ impl Loaded {
                     prefix: forced_prefix,
                     seed,
                     matcher,
+                    thinking,
                     parameters,
                     lanes,
                 })
@@ -117,6 +125,7 @@ impl Loaded {
             Prompt::Raw(text) => EncodedChat {
                 tokens: self.tokenizer.encode_raw(text).map_err(refused)?,
                 thinks: false,
+                thought: false,
                 begun: 0,
             },
         };
@@ -147,11 +156,15 @@ impl Loaded {
         }
         functions::check(conversation)?;
         let functions = functions::callable(conversation);
+        let arguments = &conversation.template_arguments;
         let encoded = match continued(conversation)? {
-            Some((begun, before)) => self.tokenizer.encode_continued(before, begun, functions),
-            None => self
-                .tokenizer
-                .encode_conversation(&conversation.messages, functions),
+            Some((begun, before)) => {
+                (self.tokenizer).encode_continued(before, begun, functions, arguments)
+            }
+            None => {
+                self.tokenizer
+                    .encode_conversation(&conversation.messages, functions, arguments)
+            }
         };
         encoded.map_err(refused)
     }
@@ -171,25 +184,71 @@ impl Loaded {
         prompt: &Prompt,
         seed: u64,
         encoded: &EncodedChat,
-        parameters: &Parameters,
+        has_form: bool,
     ) -> Option<Box<LaneParser>> {
         let Prompt::Chat(conversation) = prompt else {
             return None;
         };
         let form = self.tokenizer.answer_form();
-        let names = functions::callable(conversation);
+        let names = match conversation.lanes {
+            true => functions::callable(conversation),
+            false => &[],
+        };
         let names = names.iter().map(|function| function.name.clone()).collect();
         let several = conversation.parallel_calls;
         let seed = encoded.tokens.iter().fold(seed, |seed, token| {
             (seed ^ u64::from(*token)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        let thinks = encoded.thinks && functions::may_think(conversation, &parameters.structure);
-        let mut parser = LaneParser::new(form, thinks, names, several);
+        let mut parser = LaneParser::new(form, encoded.thinks, names, several);
+        if has_form {
+            parser = parser.without_reasoning();
+        }
         if let (true, Some(begun)) = (conversation.continues, conversation.messages.last()) {
             let reasoning = begun.reasoning.as_deref().unwrap_or_default();
             parser = parser.behind(reasoning, &begun.content);
         }
-        conversation.lanes.then(|| Box::new(parser.with_seed(seed)))
+        thinks_apart(conversation).then(|| Box::new(parser.with_seed(seed)))
+    }
+
+    /// What an answer may be before its content, where something is to be kept to: a form that begins to hold behind the
+    /// reasoning, or so many tokens of that.
+    fn thinking(
+        &self,
+        prompt: &Prompt,
+        encoded: &EncodedChat,
+        parameters: &Parameters,
+        has_form: bool,
+    ) -> Result<Option<Box<Thinking>>, ModelError> {
+        let Prompt::Chat(conversation) = prompt else {
+            return Ok(None);
+        };
+        // A model whose template has no word for it is not asked to, and one whose prompt says that it has thought has.
+        let may = encoded.thinks || (self.tokenizer.answer_form().reasons && !encoded.thought);
+        let most = parameters.reasoning_tokens;
+        if !thinks_apart(conversation) || !(most.is_some() || (has_form && may)) {
+            return Ok(None);
+        }
+        if has_form && !may {
+            return Ok(None);
+        }
+        let thoughts = self.thoughts.get_or_init(|| {
+            Thoughts::new(&self.tokenizer, self.vocabulary, &self.end_tokens).map(Arc::new)
+        });
+        match thoughts {
+            Ok(thoughts) => {
+                let thoughts = Arc::clone(thoughts);
+                let thinking = Thinking::new(thoughts, encoded.thinks, most, has_form);
+                Ok(Some(Box::new(thinking)))
+            }
+            Err(reason) => {
+                let limit = format!("left out, this model's tokens allow none: {reason}");
+                Err(ModelError::parameter(
+                    "reasoning_tokens",
+                    "asked for",
+                    limit,
+                ))
+            }
+        }
     }
 
     /// What an answer must be: its structure, the calls that it must have, or both.
@@ -197,12 +256,11 @@ impl Loaded {
         &self,
         prompt: &Prompt,
         structure: Option<&Structure>,
-        thinks: bool,
     ) -> Result<Option<Box<Matcher>>, ModelError> {
         let compiled = match prompt {
             Prompt::Chat(conversation) => {
                 let form = self.tokenizer.answer_form();
-                functions::matcher(conversation, structure, form, thinks, |structure| {
+                functions::matcher(conversation, structure, form, |structure| {
                     self.compile(structure)
                 })?
             }
@@ -286,6 +344,11 @@ impl Loaded {
             )),
         }
     }
+}
+
+/// Whether reasoning has a lane of its own.
+fn thinks_apart(conversation: &Conversation) -> bool {
+    conversation.lanes || conversation.reasoning_apart
 }
 
 /// The beginning of the answer, where the conversation has it, and what stands before.

@@ -12,6 +12,7 @@ use tidegate_text::{Detokenizer, EncodedPair, LaneParser};
 
 use crate::order::{Moment, QueueKey};
 use crate::reply::GuardedReply;
+use crate::thoughts::Thinking;
 
 /// Most losses of the device that a request goes on after, where others were in the step too.
 const MOST_FAULTS: u32 = 3;
@@ -115,6 +116,8 @@ pub(crate) enum Work {
         seed: u64,
         parameters: Parameters,
         matcher: Option<Box<Matcher>>,
+        /// What an answer may be before its content.
+        thinking: Option<Box<Thinking>>,
         /// What takes reasoning and calls out of the text, with a seed for the ids of calls.
         lanes: Option<Box<LaneParser>>,
     },

@@ -34,6 +34,8 @@ pub(crate) struct Sequence {
     pub(crate) queue_key: QueueKey,
     /// What it needed when it was queued last.
     pub(crate) remaining: Remaining,
+    /// While the step after one that runs is planned: what that one does to it.
+    pub(crate) underway: Underway,
     /// When its last token was made.
     last_token: Option<Moment>,
     prompt: usize,
@@ -49,6 +51,15 @@ pub(crate) struct Sequence {
     guesses: Vec<u32>,
     /// How the token after `tokens` is drawn, and the one after each guess.
     samplings: Vec<Sampling>,
+}
+
+/// What a step that runs does to a sequence.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Underway {
+    /// Rows it writes.
+    pub(crate) rows: usize,
+    /// Which of the step's tokens will be its next, if one is drawn for it.
+    pub(crate) sampling: Option<usize>,
 }
 
 /// Who a sequence is.
@@ -92,6 +103,7 @@ impl Sequence {
             rate: GuessRate::default(),
             queue_key: identity.queue_key,
             remaining: Remaining::default(),
+            underway: Underway::default(),
             last_token: None,
             prompt: prompt.len(),
             context: identity.context,
@@ -140,9 +152,24 @@ impl Sequence {
         self.tokens.len() - self.prompt
     }
 
-    /// Tokens that are not in the blocks, at least one.
+    /// Tokens, with the one that is underway.
+    pub(crate) fn length(&self) -> usize {
+        self.tokens.len() + usize::from(self.underway.sampling.is_some())
+    }
+
+    /// How many of its tokens are in the blocks, with the rows that are underway.
+    pub(crate) fn position(&self) -> usize {
+        self.written + self.underway.rows
+    }
+
+    /// Tokens that are not in the blocks, at least one; what is underway is there.
     pub(crate) fn unwritten(&self) -> usize {
-        self.tokens.len() - self.written
+        self.length() - self.position()
+    }
+
+    /// Whether it is full with the token that is underway.
+    pub(crate) fn ends_with_underway(&self) -> bool {
+        self.underway.sampling.is_some() && self.left() <= 1
     }
 
     /// Whether one row is all it needs for its next token.
@@ -199,7 +226,7 @@ impl Sequence {
             return true;
         };
         match constraint.mask() {
-            Ok(mask) => last.allowed = Some(mask),
+            Ok(mask) => last.allowed = mask,
             Err(_) => return false,
         }
         true
@@ -229,7 +256,7 @@ impl Sequence {
             }
             if sampling.allowed.is_none() {
                 match constraint.mask() {
-                    Ok(mask) => sampling.allowed = Some(mask),
+                    Ok(mask) => sampling.allowed = mask,
                     Err(error) if place == 0 => return Err(error),
                     Err(_) => break,
                 }
@@ -327,6 +354,11 @@ impl Sequence {
         self.answer.take_pieces()
     }
 
+    /// How many of its tokens are reasoning.
+    pub(crate) fn reasoning_tokens(&self) -> u32 {
+        self.answer.reasoning_tokens()
+    }
+
     /// Ends it where it is.
     pub(crate) fn end(&mut self) {
         self.answer.finish();
@@ -340,7 +372,11 @@ impl Sequence {
         end_tokens: &[u32],
     ) -> Result<Option<Finish>, ModelError> {
         if let Some(constraint) = &mut self.constraint {
+            let held = constraint.holds();
             constraint.accept(token)?;
+            if !held && constraint.holds() {
+                self.answer.content_begins();
+            }
         }
         if end_tokens.contains(&token) {
             return Ok(Some(Finish::End));

@@ -61,6 +61,8 @@ pub struct ModelStats {
     pub refused: u64,
     /// Answer tokens made, in total.
     pub tokens: u64,
+    /// Of these, those of reasoning that has a lane of its own, in total.
+    pub reasoning_tokens: u64,
     /// Prompt and forced-prefix tokens taken in, in total, those found in kept blocks not included.
     pub prompt_tokens: u64,
     /// Tokens that were found in kept blocks, in total.
@@ -146,6 +148,7 @@ pub(crate) struct Counters {
     pub(crate) cancelled: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) tokens: AtomicU64,
+    pub(crate) reasoning_tokens: AtomicU64,
     pub(crate) prompt_tokens: AtomicU64,
     pub(crate) prefix_hit_tokens: AtomicU64,
     pub(crate) preemptions: AtomicU64,
@@ -188,6 +191,7 @@ impl Default for Counters {
             cancelled: AtomicU64::default(),
             refused: AtomicU64::default(),
             tokens: AtomicU64::default(),
+            reasoning_tokens: AtomicU64::default(),
             prompt_tokens: AtomicU64::default(),
             prefix_hit_tokens: AtomicU64::default(),
             preemptions: AtomicU64::default(),
@@ -243,6 +247,7 @@ impl Counters {
             cancelled: total(&self.cancelled),
             refused: total(&self.refused),
             tokens: total(&self.tokens),
+            reasoning_tokens: total(&self.reasoning_tokens),
             prompt_tokens: total(&self.prompt_tokens),
             prefix_hit_tokens: total(&self.prefix_hit_tokens),
             prefix_query_tokens: total(&self.prefix_query_tokens),

@@ -346,12 +346,19 @@ impl Worker {
     }
 
     /// Runs a step of the model whose turn it is. What does not depend on it is done while it runs: what other steps made is
-    /// handed on, and requests come and go.
+    /// handed on, and requests come and go. A step that was begun ahead goes first, whoever came meanwhile: the device has it
+    /// already. Only a model that is alone begins one.
     fn step(&mut self) {
         let ready = self.ready();
-        let Some(number) = self.shares.choose(&ready) else {
-            return;
+        let ahead = self.models.iter().find(|model| model.core.has_begun());
+        let number = match ahead {
+            Some(model) => model.loaded.number,
+            None => match self.shares.choose(&ready) {
+                Some(number) => number,
+                None => return,
+            },
         };
+        let alone = ready == [number];
         let same = |model: &&mut Hosted| model.loaded.number == number;
         let Some(model) = self.models.iter_mut().find(same) else {
             return;
@@ -359,7 +366,7 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let clock = || shared.now();
         let began = clock();
-        let begun = model.core.begin(&clock);
+        let begun = model.core.begin(alone, &clock);
         let mut took = clock().saturating_sub(began);
         self.hand_on();
         if begun.is_some() {

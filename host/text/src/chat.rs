@@ -16,6 +16,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, Error, ErrorKind, context};
 use serde::Serialize;
+use tidegate_contract::TemplateArguments;
 
 use crate::config::TokenizerConfig;
 use crate::turn::Turn;
@@ -41,6 +42,45 @@ pub struct ChatMessage<'a> {
 /// A compiled template.
 pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
+    thoughts: ThoughtsName,
+}
+
+/// What a template calls the thoughts of an earlier turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThoughtsName {
+    /// `reasoning_content`, as servers do and most templates, and whoever does not say.
+    ReasoningContent,
+    /// `thinking`, as gpt-oss.
+    Thinking,
+    /// `reasoning`.
+    Reasoning,
+}
+
+impl ThoughtsName {
+    fn of(source: &str) -> ThoughtsName {
+        let speaks_of = |name: &str| {
+            let member = format!("message.{name}");
+            let item = format!("message['{name}']");
+            source.match_indices(&member).any(|(at, _)| {
+                let behind = source[at + member.len()..].chars().next();
+                !behind.is_some_and(|c| c.is_alphanumeric() || c == '_')
+            }) || source.contains(&item)
+        };
+        match source.contains("reasoning_content") {
+            true => ThoughtsName::ReasoningContent,
+            false if speaks_of("thinking") => ThoughtsName::Thinking,
+            false if speaks_of("reasoning") => ThoughtsName::Reasoning,
+            false => ThoughtsName::ReasoningContent,
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            ThoughtsName::ReasoningContent => "reasoning_content",
+            ThoughtsName::Thinking => "thinking",
+            ThoughtsName::Reasoning => "reasoning",
+        }
+    }
 }
 
 /// Marks an error of `raise_exception`, so that it is told apart from a failure of the template.
@@ -109,20 +149,24 @@ impl ChatTemplate {
         environment
             .add_template_owned(NAME, without_generation_tags(source))
             .map_err(|e| describe(&e))?;
-        Ok(ChatTemplate { environment })
+        Ok(ChatTemplate {
+            environment,
+            thoughts: ThoughtsName::of(source),
+        })
     }
 
-    /// Renders turns and functions, with the beginning of the answer. Most templates take the arguments of calls as
+    /// Renders turns, functions and arguments, with the beginning of the answer. Most templates take the arguments of calls as
     /// objects, as `transformers` gives them; one that fails on those is given their JSON text.
     pub(crate) fn render(
         &self,
         turns: &[Turn],
         functions: &[Value],
+        arguments: &[(String, Value)],
         config: &TokenizerConfig,
     ) -> Result<String, PromptError> {
         let render = |objects: bool| {
-            let messages = turns.iter().map(|turn| turn.value(objects)).collect();
-            self.render_values(messages, functions, config)
+            let messages = turns.iter().map(|turn| turn.value(objects, self.thoughts));
+            self.render_values(messages.collect(), functions, arguments, config)
         };
         match render(true) {
             Err(PromptError::Template(first))
@@ -141,6 +185,7 @@ impl ChatTemplate {
         &self,
         messages: Vec<Value>,
         functions: &[Value],
+        arguments: &[(String, Value)],
         config: &TokenizerConfig,
     ) -> Result<String, PromptError> {
         let token = |token: &Option<String>| token.clone().unwrap_or_default();
@@ -161,6 +206,11 @@ impl ChatTemplate {
             },
             documents => Value::from(()),
         };
+        // What is given anyway goes before an argument of its name, whoever has let that through.
+        let arguments = arguments
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()));
+        let given = context! { ..given, ..Value::from_pairs(arguments) };
         let rendered = catch_unwind(AssertUnwindSafe(|| template.render(given)))
             .map_err(|_| PromptError::Template("the template library failed on it".into()))?;
         rendered.map_err(|e| {
@@ -171,6 +221,16 @@ impl ChatTemplate {
             }
         })
     }
+}
+
+/// Arguments as a template finds them.
+pub(crate) fn values(arguments: &TemplateArguments) -> Vec<(String, Value)> {
+    let value = |(name, value): (&str, &serde_json::Value)| {
+        // Every JSON value is one of a template.
+        let value = serde_json::from_value(value.clone()).unwrap_or_else(|_| Value::from(()));
+        (name.to_owned(), value)
+    };
+    arguments.iter().map(value).collect()
 }
 
 /// What is used when a model has no template: a line for each turn and the beginning of the answer,
@@ -318,7 +378,7 @@ mod tests {
         };
         ChatTemplate::compile(source)
             .unwrap()
-            .render(&CHAT.map(Turn::from), &[], &config)
+            .render(&CHAT.map(Turn::from), &[], &[], &config)
     }
 
     #[test]
@@ -329,6 +389,29 @@ mod tests {
             render(source).unwrap(),
             "<s><|system|>Be brief.<|user|> <b>Hi</b> \"you\" é <|assistant|>a,b</s><|assistant|>"
         );
+    }
+
+    #[test]
+    fn arguments_are_found_by_their_names_and_replace_nothing_that_is_given() {
+        let source = "{% if enable_thinking is defined and not enable_thinking %}no {% endif %}{{ budget }} \
+                      {{ list[1].a }} {{ messages | length }}{{ bos_token }}{{ missing is defined }}";
+        let arguments = serde_json::json!({
+            "enable_thinking": false, "budget": 7, "list": [1, {"a": "b"}], "messages": [], "bos_token": "!",
+        });
+        let arguments: Vec<(String, Value)> = (arguments.as_object().unwrap().iter())
+            .map(|(name, value)| (name.clone(), serde_json::from_value(value.clone()).unwrap()))
+            .collect();
+        let config = TokenizerConfig {
+            bos_token: Some("<s>".into()),
+            ..TokenizerConfig::default()
+        };
+        let rendered = ChatTemplate::compile(source).unwrap().render(
+            &CHAT.map(Turn::from),
+            &[],
+            &arguments,
+            &config,
+        );
+        assert_eq!(rendered.unwrap().to_lowercase(), "no 7 b 3<s>false");
     }
 
     #[test]
@@ -453,7 +536,8 @@ mod tests {
             let source = [open, &part.repeat(depth), middle, &close.repeat(depth), end].concat();
             // Either too deep or too much to run, or even right.
             if let Ok(template) = ChatTemplate::compile(&source) {
-                let _ = template.render(&CHAT.map(Turn::from), &[], &TokenizerConfig::default());
+                let _ =
+                    template.render(&CHAT.map(Turn::from), &[], &[], &TokenizerConfig::default());
             }
         }
         let error = ChatTemplate::compile(&" ".repeat(LONGEST + 1)).err();

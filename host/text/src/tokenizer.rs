@@ -12,6 +12,7 @@ use crate::chat::ChatTemplate;
 use crate::config::TokenizerConfig;
 use crate::detokenize::Stage;
 use crate::encode::Frame;
+use crate::form::CHANNELS;
 use crate::literal::SpecialNames;
 use crate::pair::PairFrame;
 use crate::token_bytes::{Spelling, TokenBytes};
@@ -34,6 +35,9 @@ const ENDS_OF_TURN: [&str; 5] = [
     "<|end|>",
     "<end_of_turn>",
 ];
+
+/// The same of a model whose answers are in channels (gpt-oss).
+const ENDS_OF_CHANNELS: [&str; 2] = ["<|return|>", "<|call|>"];
 
 const TEMPLATE: &str = "chat_template.jinja";
 
@@ -193,9 +197,15 @@ impl Tokenizer {
             });
         }
         let added = inner.get_added_tokens_decoder();
+        // Where answers are in channels, one ends where the answer does not.
+        let channels = (config.chat_template.as_deref()).is_some_and(|s| s.contains(CHANNELS));
+        let is_end = |name: &str| match channels {
+            true => ENDS_OF_CHANNELS.contains(&name),
+            false => ENDS_OF_TURN.contains(&name),
+        };
         let ends = added
             .iter()
-            .filter(|(_, token)| token.special && ENDS_OF_TURN.contains(&token.content.as_str()))
+            .filter(|(_, token)| token.special && is_end(&token.content))
             .map(|(id, _)| *id);
         let end_tokens: BTreeSet<u32> = ends.chain(eos).chain(end_of_turn).collect();
         let special_names = SpecialNames::new(

@@ -3,6 +3,7 @@
 use minijinja::value::{Value, ValueKind};
 use tidegate_contract::{Call, Function, Message, Role};
 
+use crate::chat::ThoughtsName;
 use crate::{ChatMessage, PromptError};
 
 /// Does something with a text of a conversation, and gives what stands for it.
@@ -102,14 +103,14 @@ impl Turn {
     }
 
     /// As a template finds it; arguments as objects, or as their JSON text.
-    pub(crate) fn value(&self, objects: bool) -> Value {
+    pub(crate) fn value(&self, objects: bool, thoughts: ThoughtsName) -> Value {
         let mut fields = vec![
             ("role", Value::from(self.role.as_str())),
             ("content", Value::from(self.content.as_str())),
         ];
         let texts = [
             ("name", &self.name),
-            ("reasoning_content", &self.reasoning),
+            (thoughts.text(), &self.reasoning),
             ("tool_call_id", &self.answers),
         ];
         for (field, text) in texts {

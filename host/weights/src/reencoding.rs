@@ -24,17 +24,19 @@ pub struct Reencoded {
 }
 
 /// How far rows that were encoded anew are from what is stored.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RoundingLoss {
     /// Root mean square of the differences, as a share of that of the elements.
     pub rms: f64,
+    /// The tensor whose own such share is the largest, and that share.
+    pub worst: (String, f64),
     /// The largest difference, as a share of the greatest magnitude in its group of 32.
     pub largest: f64,
 }
 
-/// What rows lost, by what they are stored and handed on in. Rows that are read again count again.
+/// What rows lost, by what they are stored and handed on in, and by tensor. Rows that are read again count again.
 #[derive(Debug, Default)]
-pub(crate) struct Losses(Mutex<BTreeMap<(Stored, Format), Sums>>);
+pub(crate) struct Losses(Mutex<BTreeMap<(Stored, Format), BTreeMap<String, Sums>>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
@@ -43,9 +45,25 @@ struct Sums {
     largest: f64,
 }
 
+impl Sums {
+    fn add(&mut self, more: Sums) {
+        self.differences += more.differences;
+        self.elements += more.elements;
+        self.largest = self.largest.max(more.largest);
+    }
+
+    fn rms(self) -> f64 {
+        if self.elements > 0.0 {
+            (self.differences / self.elements).sqrt()
+        } else {
+            0.0
+        }
+    }
+}
+
 impl Losses {
-    /// Counts a row of `before` that became `after`.
-    pub(crate) fn add(&self, way: (Stored, Format), before: &[f32], after: &[f32]) {
+    /// Counts a row of `before` of a tensor that became `after`.
+    pub(crate) fn add(&self, way: (Stored, Format), tensor: &str, before: &[f32], after: &[f32]) {
         let mut row = Sums::default();
         for (before, after) in before.chunks(GROUP).zip(after.chunks(GROUP)) {
             let (mut greatest, mut largest) = (0f64, 0f64);
@@ -61,28 +79,37 @@ impl Losses {
             }
         }
         let mut all = self.lock();
-        let sums = all.entry(way).or_default();
-        sums.differences += row.differences;
-        sums.elements += row.elements;
-        sums.largest = sums.largest.max(row.largest);
+        let tensors = all.entry(way).or_default();
+        match tensors.get_mut(tensor) {
+            Some(sums) => sums.add(row),
+            None => {
+                tensors.insert(tensor.to_owned(), row);
+            }
+        }
     }
 
     /// What rows lost so far that went one way.
     pub(crate) fn of(&self, way: (Stored, Format)) -> Option<RoundingLoss> {
-        let sums = self.lock().get(&way).copied()?;
-        let rms = if sums.elements > 0.0 {
-            (sums.differences / sums.elements).sqrt()
-        } else {
-            0.0
-        };
+        let all = self.lock();
+        let tensors = all.get(&way)?;
+        let mut whole = Sums::default();
+        let mut worst: Option<(&String, f64)> = None;
+        for (name, sums) in tensors {
+            whole.add(*sums);
+            if worst.is_none_or(|(_, rms)| sums.rms() > rms) {
+                worst = Some((name, sums.rms()));
+            }
+        }
+        let (name, rms) = worst?;
         Some(RoundingLoss {
-            rms,
-            largest: sums.largest,
+            rms: whole.rms(),
+            worst: (name.clone(), rms),
+            largest: whole.largest,
         })
     }
 
     /// Sums are whole whenever the lock is free.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Stored, Format), Sums>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Stored, Format), BTreeMap<String, Sums>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,16 +125,21 @@ mod tests {
             .map(|format| (Stored::Blocks(format), Format::Int8));
         let losses = Losses::default();
         assert_eq!(losses.of(q5), None);
-        losses.add(q5, &[3.0, -4.0], &[3.0, -3.0]);
+        losses.add(q5, "a", &[3.0, -4.0], &[3.0, -3.0]);
         let one = losses.of(q5).unwrap();
         assert_eq!((one.rms, one.largest), (0.2, 0.25));
-        losses.add(q5, &[0.0; 32], &[0.0; 32]);
-        losses.add(q5, &[5.0, 0.0], &[4.0, 0.0]);
+        losses.add(q5, "a", &[0.0; 32], &[0.0; 32]);
+        losses.add(q5, "a", &[5.0, 0.0], &[4.0, 0.0]);
         let both = losses.of(q5).unwrap();
         assert_eq!((both.rms, both.largest), (0.2, 0.25));
         assert_eq!(losses.of(q3), None);
-        losses.add(q3, &[0.0; 32], &[0.0; 32]);
+        losses.add(q3, "a", &[0.0; 32], &[0.0; 32]);
         let none = losses.of(q3).unwrap();
         assert_eq!((none.rms, none.largest), (0.0, 0.0));
+        // A small tensor that is lost altogether hardly moves what all lose, and is named.
+        losses.add(q5, "b", &[1e-6; 32], &[0.0; 32]);
+        let all = losses.of(q5).unwrap();
+        assert!((all.rms - 0.2).abs() < 1e-9, "{all:?}");
+        assert_eq!((all.worst, all.largest), (("b".to_owned(), 1.0), 1.0));
     }
 }

@@ -409,7 +409,8 @@ impl Tensor<'_> {
                 if let Some(losses) = losses {
                     let mut after = Vec::with_capacity(self.width);
                     format::decode_apart(self.format, &values, &scales, &mut after);
-                    losses.add((Stored::Blocks(*format), self.format), &floats, &after);
+                    let way = (Stored::Blocks(*format), self.format);
+                    losses.add(way, &self.name, &floats, &after);
                 }
                 Ok(Row::Apart {
                     values: Cow::Owned(values),
@@ -433,7 +434,7 @@ impl Tensor<'_> {
                 rows.encode(self.format, stored, decoded, &mut values, &mut scales);
                 let mut after = Vec::with_capacity(self.width);
                 format::decode_apart(self.format, &values, &scales, &mut after);
-                losses.add((self.stored(), self.format), &floats, &after);
+                losses.add((self.stored(), self.format), &self.name, &floats, &after);
                 Ok(Row::Apart {
                     values: Cow::Owned(values),
                     scales: Cow::Owned(scales),

@@ -164,6 +164,14 @@ fn topology(pipeline: &Pipeline, model: Arc<Mock>) -> Result<Topology, Failure> 
         alternatives: Vec::new(),
         ask: tidegate_flow::Ask::Generate {
             from_record: false,
+            turns: (generate.turns.iter())
+                .map(|turn| tidegate_flow::PromptTurn {
+                    role: turn.role,
+                    content: turn.content.clone(),
+                })
+                .collect(),
+            template_arguments: generate.template_arguments.clone(),
+            reasoning: generate.reasoning.clone(),
             raw: generate.raw,
             system: generate.system.clone(),
             parameters: Box::new(generate.parameters.clone()),

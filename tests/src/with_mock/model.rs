@@ -157,6 +157,7 @@ fn answer(tokens: &[u32]) -> Answer {
             tokens: tokens.to_vec(),
             finish: Finish::End,
             reasoning: String::new(),
+            reasoning_tokens: 0,
             calls: Vec::new(),
             logprobs: Vec::new(),
         }]),

@@ -23,6 +23,9 @@ fn a_record_says_what_is_asked_and_how_and_the_stage_what_it_leaves_open() {
         raw: false,
         system: Some("Be kind.".into()),
         from_record: true,
+        turns: Vec::new(),
+        template_arguments: Default::default(),
+        reasoning: None,
         parameters: Box::new(Parameters {
             max_tokens: 64,
             temperature: 0.5,

@@ -247,6 +247,7 @@ pub(crate) fn choice(text: &str) -> Choice {
     Choice {
         text: text.into(),
         reasoning: String::new(),
+        reasoning_tokens: 0,
         calls: Vec::new(),
         tokens: text.bytes().map(u32::from).collect(),
         finish: Finish::End,

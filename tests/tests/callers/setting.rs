@@ -247,6 +247,9 @@ pub(crate) fn stage_of(model: Arc<dyn Model>) -> ModelStage {
         alternatives: Vec::new(),
         ask: Ask::Generate {
             from_record: true,
+            turns: Vec::new(),
+            template_arguments: Default::default(),
+            reasoning: None,
             raw: false,
             system: None,
             parameters: Box::new(Parameters {

@@ -10,12 +10,13 @@ use std::time::Duration;
 use tidegate_codec::{DecoderOptions, Encoder, EncoderOptions};
 use tidegate_connect::file::{FileSink, FileSource, FileSourceOptions};
 use tidegate_contract::{
-    AuditLog, CommitLog, CommitPoint, Entry, EntryPart, FileLayer, Model, ModelError, ModelFacts,
-    Operator, OperatorError, OperatorVersion, Processed, Request, Sink, Slot, TokenFeed,
+    AuditLog, CommitLog, CommitPoint, Conversation, Entry, EntryPart, FileLayer, Model, ModelError,
+    ModelFacts, ModelTask, Operator, OperatorError, OperatorVersion, Processed, Prompt,
+    PromptTemplate, Request, Role, Sink, Slot, TokenFeed,
 };
 use tidegate_flow::{
-    Ended, ModelStage, OperatorStage, Order, Positions, Run, Source, Stage, StageKind, Target,
-    Topology, WorkerParts,
+    Ask, Ended, ModelStage, OperatorStage, Order, Positions, PromptTurn, Run, Source, Stage,
+    StageKind, Target, Topology, WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::audit::{Against, AuditFile, AuditLimits, verify};
@@ -144,6 +145,8 @@ pub(crate) struct Setting {
     pub(crate) feeds: Vec<Arc<dyn TokenFeed>>,
     /// Whether it is written who was answered what.
     audit: bool,
+    /// What the model is asked, in the place of a prompt.
+    turns: Vec<PromptTurn>,
 }
 
 impl Setting {
@@ -159,6 +162,7 @@ impl Setting {
             interval: Duration::ZERO,
             feeds: Vec::new(),
             audit: false,
+            turns: Vec::new(),
         }
     }
 
@@ -233,6 +237,10 @@ impl Setting {
             }),
         }];
         if let Some(order) = self.model {
+            let mut asks = asking(model, "{k} {n}");
+            if let Ask::Generate { turns, .. } = &mut asks.ask {
+                turns.clone_from(&self.turns);
+            }
             stages.push(Stage {
                 name: "answer".into(),
                 targets: vec![Target::Sink(0)],
@@ -242,7 +250,7 @@ impl Setting {
                     order,
                     attempts: 2,
                     token_feeds: self.feeds.clone(),
-                    ..asking(model, "{k} {n}")
+                    ..asks
                 })),
             });
         }
@@ -459,12 +467,31 @@ struct Halting {
     ends: bool,
     /// Tokens of the longest prefix it was given.
     resumed_from: AtomicUsize,
+    /// What it was asked last.
+    asked: Mutex<Option<Conversation>>,
+}
+
+impl Halting {
+    fn new(ends: bool) -> Arc<Halting> {
+        Arc::new(Halting {
+            ends,
+            resumed_from: AtomicUsize::new(0),
+            asked: Mutex::default(),
+        })
+    }
 }
 
 impl Model for Halting {
     fn submit(&self, mut request: Request) -> Result<(), (Request, ModelError)> {
         let made = asked(&request).1.len();
         self.resumed_from.fetch_max(made, Ordering::SeqCst);
+        if let ModelTask::Generate {
+            prompt: Prompt::Chat(chat),
+            ..
+        } = &request.task
+        {
+            *self.asked.lock().unwrap() = Some(chat.clone());
+        }
         let made = made as u32;
         for token in made..24 {
             request.reply.token(token, token, "");
@@ -486,15 +513,9 @@ impl Model for Halting {
     }
 }
 
-#[test]
-fn a_half_made_answer_is_resumed_from_its_tokens() {
-    let setting = Setting::new(1, Some(Order::Key));
-    let disk = MemoryDisk::new();
-    let first = Arc::new(Halting {
-        ends: false,
-        resumed_from: AtomicUsize::new(0),
-    });
-    let run = setting.start(&disk, first).unwrap();
+/// Runs until the tokens of an answer are in the log, and dies.
+fn half_made(setting: &Setting, disk: &MemoryDisk, model: Arc<Halting>) -> MemoryDisk {
+    let run = setting.start(disk, model).unwrap();
     let logged = |disk: &MemoryDisk| {
         let key = StateKey::from_hex(&"11".repeat(32)).unwrap();
         let layer: Arc<dyn FileLayer> = Arc::new(disk.restart(0));
@@ -505,18 +526,53 @@ fn a_half_made_answer_is_resumed_from_its_tokens() {
         String::from_utf8_lossy(&payload).contains("\"tokens\":[0,1,2")
     };
     until("the tokens are in the log", Duration::from_secs(30), || {
-        logged(&disk)
+        logged(disk)
     });
     // The process dies here: what is on the disk now is all there is.
     let after = disk.restart(0);
     run.controls().stop();
     run.join();
-    let second = Arc::new(Halting {
-        ends: true,
-        resumed_from: AtomicUsize::new(0),
-    });
+    after
+}
+
+#[test]
+fn a_half_made_answer_is_resumed_from_its_tokens() {
+    let setting = Setting::new(1, Some(Order::Key));
+    let after = half_made(&setting, &MemoryDisk::new(), Halting::new(false));
+    let second = Halting::new(true);
     let ended = setting.start(&after, second.clone()).unwrap().join();
     assert!(ended.error.is_none(), "{:?}", ended.error);
     assert_eq!(second.resumed_from.load(Ordering::SeqCst), 24);
     assert_eq!(files(&after).0, "{\"tokens\":24}\n");
+}
+
+#[test]
+fn a_half_made_answer_goes_on_behind_the_messages_that_it_was_begun_to() {
+    let turn = |role, content: &str| PromptTurn {
+        role,
+        content: PromptTemplate::parse(content).unwrap(),
+    };
+    let turns = vec![
+        turn(Role::System, "Count \u{fdd1} {k}."),
+        turn(Role::User, "{n}"),
+        turn(Role::Assistant, "I count: "),
+    ];
+    let others = vec![turn(Role::User, "Something else: {n}")];
+    for now in [turns.clone(), others, Vec::new()] {
+        let mut setting = Setting::new(1, Some(Order::Key));
+        setting.turns.clone_from(&turns);
+        let first = Halting::new(false);
+        let after = half_made(&setting, &MemoryDisk::new(), first.clone());
+        let asked = first.asked.lock().unwrap().clone().unwrap();
+        let said: Vec<&str> = asked.messages.iter().map(|m| m.content.as_str()).collect();
+        assert_eq!(said, ["Count \u{fdd1} k1.", "1", "I count: "]);
+        assert!(asked.continues);
+        // The pipeline file has been changed meanwhile.
+        setting.turns = now;
+        let second = Halting::new(true);
+        let ended = setting.start(&after, second.clone()).unwrap().join();
+        assert!(ended.error.is_none(), "{:?}", ended.error);
+        assert_eq!(second.resumed_from.load(Ordering::SeqCst), 24);
+        assert_eq!(second.asked.lock().unwrap().clone().unwrap(), asked);
+    }
 }

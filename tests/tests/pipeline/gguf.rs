@@ -98,6 +98,79 @@ fn a_gguf_file_in_parts_is_looked_at_by_any_of_them() {
     }
 }
 
+/// A GGUF file with a text more among its keys.
+fn with_key(mut bytes: Vec<u8>, key: &str, value: &str) -> Vec<u8> {
+    let entry = |key: &str, value: &str| {
+        let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+        [text(key), 8u32.to_le_bytes().to_vec(), text(value)].concat()
+    };
+    let mut more = entry(key, value);
+    // Tensors stay where a multiple of 32 begins.
+    let filling = 32 - (more.len() + entry("filling", "").len()) % 32;
+    more.extend(entry("filling", &"x".repeat(filling)));
+    let count = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
+    bytes[16..24].copy_from_slice(&(count + 2).to_le_bytes());
+    bytes.splice(24..24, more);
+    bytes
+}
+
+#[test]
+fn a_gguf_file_whose_splitting_may_not_be_known_is_said_to_be_so() {
+    let workspace = Workspace::new("");
+    let bytes = std::fs::read(golden("gguf-llama-q5_0", "model.gguf")).unwrap();
+    let model = with_key(bytes, "tokenizer.ggml.pre", "default");
+    workspace.write("default.gguf", &model);
+    let (lines, json) = info(&workspace, &["default.gguf"], false);
+    assert!(
+        lines.contains("splits texts    as `default`, which converters also write"),
+        "{lines}"
+    );
+    assert!(json["nearest"].is_string(), "{json}");
+    // Whoever names one knows.
+    let named = ["--pre-tokenizer", "gpt-2", "default.gguf"];
+    let (lines, json) = info(&workspace, &named, false);
+    assert!(!lines.contains("splits texts"), "{lines}");
+    assert_eq!(json["nearest"], Value::Null, "{json}");
+    // What another key lacks is not mended by a name.
+    let at = model
+        .windows(21)
+        .position(|w| w == b"tokenizer.ggml.merges");
+    let mut torn = model;
+    torn[at.unwrap()..][..21].copy_from_slice(b"tokenizer.ggml.margin");
+    workspace.write("torn.gguf", &torn);
+    let (lines, json) = info(&workspace, &["torn.gguf"], false);
+    assert!(lines.contains("tokenizer.ggml.merges"), "{lines}");
+    assert_eq!(json["nearest"], Value::Null, "{lines}");
+}
+
+#[test]
+fn what_other_tools_quantized_is_told_with_what_it_is_held_in() {
+    let workspace = Workspace::new("");
+    for (name, stored, held, words) in [
+        (
+            "gptq-llama-int4",
+            "gptq int4",
+            "int4",
+            "no kernel reads gptq int4",
+        ),
+        (
+            "compressed-llama-int8",
+            "compressed int8",
+            "int8",
+            "in f32, int8, ",
+        ),
+        ("fp8-qwen3-blocks", "fp8", "int8", "no kernel reads fp8"),
+    ] {
+        let model = golden(name, "");
+        let (lines, json) = info(&workspace, &[model.to_str().unwrap()], false);
+        assert!(lines.contains(words), "{lines}");
+        let of = json["reencoded"].as_array().unwrap();
+        let of = of.iter().find(|of| of["held"] == held);
+        assert_eq!(of.unwrap()["stored"], stored, "{json}");
+        assert!(json["stored_bytes"][stored].as_u64() > Some(0), "{json}");
+    }
+}
+
 #[test]
 fn a_gguf_file_that_does_not_say_how_texts_are_split_runs_once_that_is_named() {
     let model = golden("gguf-llama-q5_0", "model.gguf");

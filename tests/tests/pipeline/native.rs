@@ -46,6 +46,7 @@ pub(crate) fn answer(text: String, tokens: Vec<u32>) -> Answer {
         tokens,
         finish: Finish::End,
         reasoning: String::new(),
+        reasoning_tokens: 0,
         calls: Vec::new(),
         logprobs: Vec::new(),
     }]))
@@ -68,6 +69,9 @@ pub(crate) fn asking(model: Arc<dyn Model>, prompt: &str) -> ModelStage {
         alternatives: Vec::new(),
         ask: Ask::Generate {
             from_record: false,
+            turns: Vec::new(),
+            template_arguments: Default::default(),
+            reasoning: None,
             raw: false,
             system: None,
             parameters: Box::new(Parameters {

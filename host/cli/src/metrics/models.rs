@@ -16,7 +16,7 @@ pub(crate) struct ModelNow {
 /// Models of this machine, and their adapters.
 pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
     type Figure = (&'static Family, fn(&ModelStats) -> u64);
-    const FIGURES: [Figure; 18] = [
+    const FIGURES: [Figure; 19] = [
         (&table::MODEL_MEMORY, |m| m.memory),
         (&table::MODEL_RUNNING, |m| m.running as u64),
         (&table::MODEL_KV_BLOCKS, |m| m.blocks as u64),
@@ -30,6 +30,7 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
         (&table::MODEL_LEFT, |m| m.cancelled),
         (&table::MODEL_REFUSED, |m| m.refused),
         (&table::MODEL_RETRIED, |m| m.retried),
+        (&table::MODEL_REASONING, |m| m.reasoning_tokens),
         (&table::MODEL_PREFIX_QUERIED, |m| m.prefix_query_tokens),
         (&table::MODEL_PREEMPTIONS, |m| m.preemptions),
         (&table::MODEL_FAILED_STEPS, |m| m.failed_steps),
@@ -137,6 +138,7 @@ pub(crate) fn remote(exposition: &mut Exposition, models: &[RemoteStats]) {
         for (kind, number) in [("prompt", model.prompt_tokens), ("generated", model.tokens)] {
             exposition.add(&table::REMOTE_TOKENS, &[name, kind], number);
         }
+        exposition.add(&table::REMOTE_REASONING, &[name], model.reasoning_tokens);
     }
 }
 

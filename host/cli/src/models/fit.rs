@@ -1,12 +1,12 @@
 //! Whether models fit the stages that ask them: mistakes of the configuration, found without a device.
 
-use tidegate_contract::{BLOCK, Makes};
+use tidegate_contract::{BLOCK, Makes, Message, Role};
 use tidegate_control::config::{
     Ask, BiasedToken, DEFAULT_CONTEXT, Generate, Holds, Mistake, Model, ModelStage, Pipeline,
     Stage, StageKind, check_labels,
 };
 use tidegate_grammar::{Compiler, Vocabulary};
-use tidegate_text::{ChatMessage, PromptError, Tokenizer};
+use tidegate_text::{PromptError, Tokenizer};
 
 use super::sizes::{KvRoom, kv_room};
 use super::{ModelFile, Splits};
@@ -188,15 +188,33 @@ pub(crate) fn around_prompt(
     if generate.raw {
         return Ok(tokenizer.encode_raw("")?.len());
     }
-    let system = generate.system.as_deref();
-    let message = |role, content| ChatMessage { role, content };
     let greeting = "hello";
-    let mut messages: Vec<ChatMessage<'_>> = system
-        .map(|text| message("system", text))
+    let arguments = &generate.template_arguments;
+    if !generate.turns.is_empty() {
+        let turns = generate.turns.iter();
+        let messages: Vec<Message> = turns
+            .map(|turn| Message::new(turn.role, greeting))
+            .collect();
+        let encoded = match messages.split_last() {
+            Some((begun, before)) if begun.role == Role::Assistant => {
+                tokenizer.encode_continued(before, begun, &[], arguments)?
+            }
+            _ => tokenizer.encode_conversation(&messages, &[], arguments)?,
+        };
+        let said = tokenizer.count(greeting)? * messages.len();
+        let around = encoded.tokens.len().saturating_sub(said) + SEAMS * messages.len();
+        return Ok(around.max(TEMPLATE_TOKENS));
+    }
+    let system = generate.system.as_deref();
+    let mut messages: Vec<Message> = system
+        .map(|text| Message::new(Role::System, text))
         .into_iter()
         .collect();
-    messages.push(message("user", greeting));
-    let whole = tokenizer.encode_chat(&messages)?.len();
+    messages.push(Message::new(Role::User, greeting));
+    let whole = tokenizer
+        .encode_conversation(&messages, &[], arguments)?
+        .tokens
+        .len();
     let around = whole.saturating_sub(tokenizer.count(greeting)?) + SEAMS;
     let usual = TEMPLATE_TOKENS + system.map_or(Ok(0), |text| tokenizer.count(text))?;
     Ok(around.max(usual))

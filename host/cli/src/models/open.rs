@@ -9,6 +9,7 @@ use tidegate_control::config::Model;
 use tidegate_infer::MappedFiles;
 use tidegate_text::{LoadError, Tokenizer};
 use tidegate_weights::{Architecture, Checkpoint, EncoderHead};
+use tracing::warn;
 
 /// A model's files.
 pub(crate) struct ModelFile {
@@ -146,7 +147,14 @@ fn of_gguf(vocabulary: &GgufVocabulary, splits: Splits<'_>) -> anyhow::Result<To
     if let Some(name) = named {
         return Ok(Tokenizer::from_gguf_split_as(vocabulary, name)?);
     }
-    Tokenizer::from_gguf(vocabulary).map_err(|error| match error {
+    let tokenizer = Tokenizer::from_gguf(vocabulary);
+    if lacks && tokenizer.is_ok() {
+        warn!(
+            "tokenizer.ggml.pre is `default`, which converters also write where they do not know how a model splits texts: \
+             `tidegate model info` says what is likely, pre-tokenizer or --pre-tokenizer names it"
+        );
+    }
+    tokenizer.map_err(|error| match error {
         LoadError::Gguf { key, reason } if lacks && key == "tokenizer.ggml.pre" => {
             let choices = match vocabulary.pre {
                 // All that are known were listed.

@@ -6,7 +6,7 @@ use tidegate_connect::remote::{
     BreakerOptions, Dialect, Hedge, Kserve, LimitName, OpenAi, RemoteError, RemoteKind,
     RemoteModel, RemoteOptions, RemoteTimeouts, RetryBudget, Roots, Secret, estimated_tokens,
 };
-use tidegate_contract::{Makes, Parameters, Structure};
+use tidegate_contract::{Makes, Parameters, Role, Structure};
 use tidegate_control::config::{
     self, Ask, BiasedToken, DEFAULT_CONTEXT, Generate, Mistake, Model, Pipeline, RemoteHedge,
     RemoteProtocol, check_labels,
@@ -221,6 +221,7 @@ fn untold(generate: &Generate, vllm: bool) -> Option<&'static str> {
         repetition_penalty,
         logprobs,
         structure,
+        reasoning_tokens,
         ..
     } = &generate.parameters;
     let text = |(token, _): &(BiasedToken, f32)| matches!(token, BiasedToken::Text(_));
@@ -230,8 +231,17 @@ fn untold(generate: &Generate, vllm: bool) -> Option<&'static str> {
     if generate.bias.iter().any(text) {
         return Some("has logit-bias by text");
     }
+    if reasoning_tokens.is_some() {
+        return Some("has reasoning-tokens");
+    }
     if vllm {
         return None;
+    }
+    if !generate.template_arguments.is_empty() {
+        return Some("has template-arguments without dialect = \"vllm\"");
+    }
+    if (generate.turns.last()).is_some_and(|turn| turn.role == Role::Assistant) {
+        return Some("goes on with a message of the assistant without dialect = \"vllm\"");
     }
     if let Some(Structure::Regex(_) | Structure::Choice(_) | Structure::Grammar(_)) = structure {
         return Some("has regex, choices or grammar without dialect = \"vllm\"");

@@ -369,6 +369,7 @@ pub(super) mod tests {
             made: Made::Choices(vec![Choice {
                 text: "x".into(),
                 reasoning: String::new(),
+                reasoning_tokens: 0,
                 calls: Vec::new(),
                 tokens: vec![1, 2, 3],
                 finish: Finish::End,

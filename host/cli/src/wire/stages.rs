@@ -8,8 +8,8 @@ use anyhow::{Context, ensure};
 use tidegate_contract::{CommitPoint, Parameters, SourceClass, TokenFeed};
 use tidegate_control::config::{self, Input, Into, Node, Pipeline, SourceKind, StageKind};
 use tidegate_flow::{
-    Alternative, AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, Source, Stage,
-    Target, Topology,
+    Alternative, AnswerInto, Ask, ModelStage, OperatorStage, Order, Positions, PromptTurn, Source,
+    Stage, Target, Topology,
 };
 use tidegate_operator::ComponentSlot;
 
@@ -180,6 +180,14 @@ fn model_stage(
                 raw: generate.raw,
                 system: generate.system.clone(),
                 from_record: stage.messages,
+                turns: (generate.turns.iter())
+                    .map(|turn| PromptTurn {
+                        role: turn.role,
+                        content: turn.content.clone(),
+                    })
+                    .collect(),
+                template_arguments: generate.template_arguments.clone(),
+                reasoning: generate.reasoning.clone(),
                 parameters: Box::new(parameters(served, index, generate, most)),
             };
             (room(served, generate, most)?, ask)
@@ -201,12 +209,18 @@ fn model_stage(
         }
     };
     let truncate = stage.truncate.as_ref();
+    let turns = match &stage.ask {
+        config::Ask::Generate(generate) => generate.turns.as_slice(),
+        config::Ask::Embed | config::Ask::Classify { .. } | config::Ask::Rerank { .. } => &[],
+    };
+    let mut parts = (turns.iter())
+        .flat_map(|turn| &turn.content.parts)
+        .chain(&stage.prompt.parts);
     Ok(ModelStage {
         name: pipeline.models[stage.model].name.clone(),
         alternatives,
         ask,
-        truncate: truncate
-            .and_then(|cut| stage.prompt.parts.iter().position(|part| cut.matches(part))),
+        truncate: truncate.and_then(|cut| parts.position(|part| cut.matches(part))),
         prompt: stage.prompt.clone(),
         prompt_tokens: stage.prompt_tokens.unwrap_or(usize::MAX).min(room),
         seed: stage.seed,

@@ -23,6 +23,8 @@ pub(crate) struct Assembly {
     prompt_tokens: u64,
     /// Tokens of the answer, as the server says.
     completion_tokens: Option<u64>,
+    /// Of these, those of the reasoning.
+    reasoning_tokens: Option<u64>,
     bytes: usize,
     shown: bool,
     started: Instant,
@@ -36,6 +38,8 @@ struct Growing {
     calls: Vec<(u32, Call)>,
     /// Pieces that came; most servers send one for each token.
     pieces: u32,
+    /// Of these, those of the reasoning.
+    reasoning_pieces: u32,
     finish: Option<Finish>,
     refused: bool,
 }
@@ -63,6 +67,7 @@ impl Assembly {
             lanes: asked.lanes,
             prompt_tokens: asked.prompt_tokens as u64,
             completion_tokens: None,
+            reasoning_tokens: None,
             bytes: 0,
             shown: false,
             started: Instant::now(),
@@ -92,6 +97,7 @@ impl Assembly {
     pub(crate) fn begin(&mut self) {
         self.choices.fill_with(Growing::default);
         self.completion_tokens = None;
+        self.reasoning_tokens = None;
         self.bytes = 0;
     }
 
@@ -107,10 +113,13 @@ impl Assembly {
         if let Some(Usage {
             prompt_tokens,
             completion_tokens,
+            completion_tokens_details,
         }) = chunk.usage
         {
             self.prompt_tokens = prompt_tokens.unwrap_or(self.prompt_tokens);
             self.completion_tokens = completion_tokens.or(self.completion_tokens);
+            let details = completion_tokens_details.unwrap_or_default();
+            self.reasoning_tokens = details.reasoning_tokens.or(self.reasoning_tokens);
         }
         for choice in chunk.choices.into_iter().flatten() {
             self.choice(choice, reply)?;
@@ -194,6 +203,12 @@ impl Assembly {
             .sum();
         let sum = self.completion_tokens.unwrap_or(pieces);
         let mut left = sum;
+        // Those of the reasoning are shared in the same way.
+        let thought: u64 = (self.choices.iter())
+            .map(|choice| u64::from(choice.reasoning_pieces))
+            .sum();
+        let reasoning = self.reasoning_tokens.unwrap_or(thought);
+        let alone = self.choices.len() == 1;
         let last = self.choices.len().saturating_sub(1);
         let now = Instant::now();
         let first = self.first.unwrap_or(now);
@@ -207,9 +222,17 @@ impl Assembly {
             };
             left = left.saturating_sub(share);
             let tokens = share.min(u64::from(self.max_tokens)) as usize;
+            let reasoning = match alone {
+                true => reasoning,
+                false => {
+                    let own = u128::from(growing.reasoning_pieces);
+                    (u128::from(reasoning) * own / u128::from(thought.max(1))) as u64
+                }
+            };
             choices.push(Choice {
                 text: growing.text,
                 reasoning: growing.reasoning,
+                reasoning_tokens: reasoning.min(tokens as u64) as u32,
                 calls: growing.calls.into_iter().map(|(_, call)| call).collect(),
                 tokens: vec![0; tokens],
                 finish: growing.finish.unwrap_or(Finish::End),
@@ -242,7 +265,10 @@ impl Show<'_> {
     fn text(&mut self, lane: Lane, text: &str) -> Result<(), Stopped> {
         self.hold(text.len())?;
         match lane {
-            Lane::Reasoning => self.growing.reasoning.push_str(text),
+            Lane::Reasoning => {
+                self.growing.reasoning.push_str(text);
+                self.growing.reasoning_pieces = self.growing.reasoning_pieces.saturating_add(1);
+            }
             _ => self.growing.text.push_str(text),
         }
         self.piece(lane, text, None)

@@ -51,6 +51,12 @@ pub(crate) struct FunctionDelta {
 pub(crate) struct Usage {
     pub prompt_tokens: Option<u64>,
     pub completion_tokens: Option<u64>,
+    pub completion_tokens_details: Option<UsageDetails>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct UsageDetails {
+    pub reasoning_tokens: Option<u64>,
 }
 
 impl Chunk {

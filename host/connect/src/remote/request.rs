@@ -46,7 +46,7 @@ pub(crate) fn generate(
     let (lanes, prompt_tokens) = match prompt {
         Prompt::Chat(conversation) => {
             let tokens = self::chat(&mut object, server, conversation)?;
-            (conversation.lanes, tokens)
+            (conversation.lanes || conversation.reasoning_apart, tokens)
         }
         Prompt::Raw(text) if text.is_empty() => return Err(ModelError::EmptyPrompt),
         Prompt::Raw(text) => {
@@ -80,6 +80,10 @@ fn check(parameters: &Parameters, most_tokens: u32) -> Result<(), ModelError> {
     if !(1..=most_tokens).contains(&tokens) {
         let limit = format!("between 1 and {most_tokens}");
         return Err(ModelError::parameter("max_tokens", tokens, limit));
+    }
+    if let Some(most) = parameters.reasoning_tokens {
+        let limit = "none of a remote model: its server bounds what it thinks";
+        return Err(ModelError::parameter("reasoning_tokens", most, limit));
     }
     // Its tokens have numbers here, and a remote answer's have none.
     match parameters.logprobs {
@@ -228,6 +232,19 @@ fn chat(
         }
         object.member("add_generation_prompt", &false);
         object.member("continue_final_message", &true);
+    }
+    let arguments = &conversation.template_arguments;
+    if !arguments.is_empty() {
+        // Under the name that vLLM and SGLang have for them.
+        if server.dialect != Dialect::Vllm {
+            let limit = "none of a remote model, unless its server has dialect vllm";
+            return Err(ModelError::parameter(
+                "template_arguments",
+                arguments.text(),
+                limit,
+            ));
+        }
+        object.raw("chat_template_kwargs", &arguments.text());
     }
     if conversation.functions.is_empty() {
         return Ok(tokens);
@@ -384,6 +401,7 @@ mod tests {
             parallel_calls: false,
             lanes: true,
             continues: false,
+            ..Conversation::default()
         };
         let prompt = Prompt::Chat(conversation);
         let body = ask(Dialect::OpenAi, prompt.clone(), Parameters::default()).unwrap();
@@ -422,6 +440,30 @@ mod tests {
         assert_eq!(body["add_generation_prompt"], false);
         let refused = ask(Dialect::OpenAi, prompt, Parameters::default());
         assert!(matches!(refused, Err(ModelError::Prompt(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn arguments_of_the_template_are_given_to_servers_that_have_one() {
+        let prompt = |arguments: &str| {
+            let messages = vec![Message::new(Role::User, "hello")];
+            Prompt::Chat(Conversation {
+                template_arguments: serde_json::from_str(arguments).unwrap(),
+                ..messages.into()
+            })
+        };
+        let given = prompt(r#"{"enable_thinking":false}"#);
+        let body = ask(Dialect::Vllm, given.clone(), Parameters::default()).unwrap();
+        assert_eq!(
+            body["chat_template_kwargs"],
+            json!({"enable_thinking": false})
+        );
+        let refused = ask(Dialect::OpenAi, given, Parameters::default()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "template_arguments is {\"enable_thinking\":false}, must be none of a remote model, unless its server has dialect vllm"
+        );
+        let body = ask(Dialect::Vllm, prompt("{}"), Parameters::default()).unwrap();
+        assert!(body.get("chat_template_kwargs").is_none());
     }
 
     #[test]
@@ -535,6 +577,12 @@ mod tests {
             "max_tokens"
         );
         assert_eq!(refused(hello(), Parameters { n: 0, ..base() }), "n");
+        let bounded = Parameters {
+            reasoning_tokens: Some(5),
+            ..base()
+        };
+        assert_eq!(refused(hello(), bounded.clone()), "reasoning_tokens");
+        assert!(ask(Dialect::Vllm, hello(), bounded).is_err());
         let nan = Parameters {
             temperature: f32::NAN,
             ..base()

@@ -62,6 +62,8 @@ pub struct RemoteStats {
     pub prompt_tokens: u64,
     /// Tokens of answers.
     pub tokens: u64,
+    /// Of these, tokens of reasoning.
+    pub reasoning_tokens: u64,
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +79,7 @@ pub(crate) struct Counters {
     pub hedge_wins: AtomicU64,
     pub prompt_tokens: AtomicU64,
     pub tokens: AtomicU64,
+    pub reasoning_tokens: AtomicU64,
 }
 
 pub(crate) fn add(counter: &AtomicU64, more: u64) {
@@ -98,6 +101,7 @@ impl Counters {
             hedge_wins: read(&self.hedge_wins),
             prompt_tokens: read(&self.prompt_tokens),
             tokens: read(&self.tokens),
+            reasoning_tokens: read(&self.reasoning_tokens),
             ..RemoteStats::default()
         }
     }

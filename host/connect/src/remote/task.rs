@@ -78,6 +78,10 @@ impl Task {
                 if let Made::Choices(choices) = &answer.made {
                     let tokens = choices.iter().map(|choice| choice.tokens.len() as u64);
                     add(&counters.tokens, tokens.sum());
+                    let thought = choices
+                        .iter()
+                        .map(|choice| u64::from(choice.reasoning_tokens));
+                    add(&counters.reasoning_tokens, thought.sum());
                 }
             }
             Err(ModelError::Cancelled) => add(&counters.cancelled, 1),

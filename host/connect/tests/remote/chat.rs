@@ -47,6 +47,39 @@ fn one_connection_serves_one_request_after_another() {
 }
 
 #[test]
+fn tokens_of_reasoning_are_those_that_the_server_says_and_no_more_than_all() {
+    for (said, counted) in [(3, 3), (0, 0), (9, 5)] {
+        let server = Server::start(move |asked| {
+            asked.begin();
+            let delta =
+                |delta: serde_json::Value| json!({"choices": [{"index": 0, "delta": delta}]});
+            asked.event(&delta(json!({"reasoning": "hm"})));
+            asked.event(&delta(json!({"content": "Yes."})));
+            asked.event(&finish("stop"));
+            asked.event(
+                &json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 5,
+                "completion_tokens_details": {"reasoning_tokens": said}}}),
+            );
+            asked.piece("data: [DONE]\n\n");
+            asked.end();
+        });
+        let conversation = Conversation {
+            reasoning_apart: true,
+            ..vec![Message::new(Role::User, "hello")].into()
+        };
+        let task = generate(Prompt::Chat(conversation), Parameters::default());
+        let model = server.model();
+        let choice = choices(ask(&model, task).result()).swap_remove(0);
+        assert_eq!(
+            (choice.text.as_str(), choice.reasoning.as_str()),
+            ("Yes.", "hm")
+        );
+        assert_eq!((choice.tokens.len(), choice.reasoning_tokens), (5, counted));
+        assert_eq!(model.stats().reasoning_tokens, u64::from(counted));
+    }
+}
+
+#[test]
 fn reasoning_and_calls_have_lanes_of_their_own() {
     let server = Server::start(|asked| {
         asked.begin();
@@ -87,6 +120,8 @@ fn reasoning_and_calls_have_lanes_of_their_own() {
     let (pieces, result) = ask(&server.model(), task).all();
     let choice = choices(result).swap_remove(0);
     assert_eq!(choice.reasoning, "hm");
+    // One piece, where the server does not say how many tokens it was.
+    assert_eq!(choice.reasoning_tokens, 1);
     assert_eq!(choice.text, "Let me see.");
     assert_eq!(choice.finish, Finish::Calls);
     assert_eq!(choice.calls[0].id, "call_a");

@@ -1,6 +1,8 @@
 //! What a step must be before anything runs: the same answer from every decoder.
 
-use super::{BLOCK, DecodeError, DecoderShape, EncoderText, MOST_LOGPROBS, Sampling, StepSequence};
+use super::{
+    BLOCK, DecodeError, DecoderShape, EncoderText, FedToken, MOST_LOGPROBS, Sampling, StepSequence,
+};
 
 impl DecoderShape {
     /// Whether a step is within the shape and consistent in itself.
@@ -36,6 +38,41 @@ impl DecoderShape {
             }
         }
         self.check_writers(step)
+    }
+
+    /// Whether a step can come after one that draws so many tokens, with these of its own from there.
+    ///
+    /// # Errors
+    /// As [`DecoderShape::check`].
+    pub fn check_after(
+        &self,
+        step: &[StepSequence],
+        fed: &[FedToken],
+        drawn: usize,
+    ) -> Result<(), DecodeError> {
+        self.check(step)?;
+        let mut is_fed = vec![false; step.len()];
+        for token in fed {
+            let index = token.sequence;
+            let refuse = |what, value, limit| Err(refused(index, what, value, limit));
+            let Some(sequence) = step.get(index) else {
+                let limit = format!("below the sequences of the step, {}", step.len());
+                return refuse("the sequence of a fed token", &index, limit);
+            };
+            if sequence.tokens.len() != 1 {
+                let limit = "1, as it is fed".to_owned();
+                return refuse("tokens", &sequence.tokens.len(), limit);
+            }
+            if std::mem::replace(&mut is_fed[index], true) {
+                let limit = "fed one token".to_owned();
+                return refuse("the sequence of a fed token", &index, limit);
+            }
+            if token.sampling >= drawn {
+                let limit = format!("below what the step before draws, {drawn}");
+                return refuse("the sampling of a fed token", &token.sampling, limit);
+            }
+        }
+        Ok(())
     }
 
     fn check_tokens(&self, sequence: &StepSequence) -> Result<(), Wrong> {

@@ -40,6 +40,7 @@ mod read_stage;
 mod read_start;
 mod read_telemetry;
 mod read_topic;
+mod read_turns;
 mod read_url;
 mod reader;
 mod remote_models;
@@ -80,7 +81,7 @@ pub use internal::{Changelog, NewTopic};
 pub use mistake::{Mistake, Mistakes};
 pub use models::{
     AdapterChoice, Ask, BiasedToken, DEFAULT_CONTEXT, Engine, Generate, Holds, Into, KvPrecision,
-    Model, ModelStage, Order, Truncated,
+    Model, ModelStage, Order, Truncated, Turn,
 };
 pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{

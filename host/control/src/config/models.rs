@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_contract::{Parameters, PromptPart, PromptTemplate};
+use tidegate_contract::{Parameters, PromptPart, PromptTemplate, Role, TemplateArguments};
 
 use super::findings::Typed;
 use super::remote_models::RemoteModel;
@@ -251,10 +251,26 @@ pub struct Generate {
     pub raw: bool,
     /// The system message; a text, not a template.
     pub system: Option<String>,
+    /// The messages of a chat, in the place of a prompt and a system message; none where those are asked. One of the
+    /// assistant at the end is the beginning of the answer.
+    pub turns: Vec<Turn>,
+    /// What the chat template is given beside the messages.
+    pub template_arguments: TemplateArguments,
+    /// Name of the attribute and the member that the reasoning becomes; without one it is dropped.
+    pub reasoning: Option<String>,
     /// How tokens are drawn. `logit_bias` is empty: see [`Generate::bias`].
     pub parameters: Parameters,
     /// Added to the logits of tokens.
     pub bias: Vec<(BiasedToken, f32)>,
+}
+
+/// A message of a chat, as it is rendered for each record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Who speaks: system, user or assistant.
+    pub role: Role,
+    /// What is said.
+    pub content: PromptTemplate,
 }
 
 /// A token whose logit is changed.

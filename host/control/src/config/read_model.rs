@@ -125,7 +125,7 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
 /// The kernels by name; of those that are not for a reproducible model the reason is [`SUMS_BY_ROWS`].
 fn read_kernels(table: &Table<'_>, reproducible: bool) -> Option<String> {
     let kernels = table.word("kernels", &KERNELS)?;
-    if reproducible && matches!(kernels.value, Some("f16" | "cooperative")) {
+    if reproducible && kernels.value == Some("f16") {
         table.found.mistake(
             &kernels.place,
             &kernels.key,

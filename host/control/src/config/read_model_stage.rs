@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use tidegate_contract::{
-    MOST_DOCUMENTS, MOST_LOGPROBS, MOST_STOPS, Parameters, PromptTemplate, Speculation,
+    MOST_DOCUMENTS, MOST_LOGPROBS, MOST_STOPS, Parameters, Role, Speculation,
 };
 
-use super::findings::Typed;
-use super::models::{Into, Order};
+use super::models::{Into, Order, Turn};
 use super::read_form::{read_bias, read_structure};
 use super::read_gateway_access::read_names;
+use super::read_turns::{TypedMessages, read_messages, read_template, read_template_arguments};
 use super::reader::Table;
-use super::text::{Span, byte_in_literal};
 use super::typed::{TypedAsk, TypedGenerate, TypedModelStage};
 
 /// Keys of every stage that asks a model.
@@ -27,7 +26,7 @@ const COMMON_KEYS: [&str; 9] = [
     "field",
 ];
 /// Keys of a stage that wants an answer.
-const GENERATE_KEYS: [&str; 25] = [
+const GENERATE_KEYS: [&str; 28] = [
     "raw",
     "system",
     "prompt",
@@ -53,6 +52,9 @@ const GENERATE_KEYS: [&str; 25] = [
     "grammar",
     "speculative",
     "prompt-tokens",
+    "template-arguments",
+    "reasoning",
+    "reasoning-tokens",
 ];
 /// Keys of a stage that wants a vector or a label.
 const ENCODE_KEYS: [&str; 1] = ["text"];
@@ -86,9 +88,17 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
         ("value", Into::Value),
         ("attributes", Into::Attributes),
     ];
-    let messages = asks == "model" && read_messages(table);
+    let messages = match asks {
+        "model" => read_messages(table),
+        _ => TypedMessages::None,
+    };
+    let (messages, turns) = match messages {
+        TypedMessages::None => (false, None),
+        TypedMessages::FromRecord => (true, None),
+        TypedMessages::Turns(turns) => (false, Some(turns)),
+    };
     let prompt = match asks {
-        _ if messages => None,
+        _ if messages || turns.is_some() => None,
         "model" => read_template(table, "prompt"),
         "rerank" => read_template(table, "query"),
         _ => read_template(table, "text"),
@@ -101,7 +111,8 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
                 .number("seed", 0..=i64::MAX as u64)
                 .map_or(0, |typed| typed.value);
             prompt_tokens = table.count("prompt-tokens", 1..=1_048_576);
-            let generate = TypedAsk::Generate(Box::new(read_generate(table)));
+            let generate =
+                TypedAsk::Generate(Box::new(read_generate(table, turns.unwrap_or_default())));
             table.misplaced(&ENCODE_KEYS, "belongs to embed or classify; write prompt");
             table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
             table.misplaced(&RERANK_KEYS, "belongs to rerank");
@@ -191,24 +202,7 @@ fn read_documents(table: &Table<'_>) -> Vec<String> {
     path
 }
 
-/// Whether the record says what is asked; then nothing else does.
-fn read_messages(table: &Table<'_>) -> bool {
-    let messages = table.truth("messages").is_some_and(|typed| typed.value);
-    if messages {
-        for name in ["prompt", "raw", "prompt-tokens", "truncate"] {
-            if let Some(value) = table.get(name) {
-                table.found.mistake(
-                    &value.place,
-                    &value.key,
-                    "has no place beside messages = true: the record says what is asked, whole",
-                );
-            }
-        }
-    }
-    messages
-}
-
-fn read_generate(table: &Table<'_>) -> TypedGenerate {
+fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
     let real = |name, fits: fn(f64) -> bool, bounds: &str, usual: f32| {
         let typed = table.real(name, fits, bounds);
         typed.map_or(usual, |typed| typed.value as f32)
@@ -222,6 +216,20 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
     let usual = Parameters::default();
     let n = table.number("n", 1..=16);
     let structure = read_structure(table);
+    let max_tokens = table.count("max-tokens", 1..=1_048_576);
+    let thoughts = table.number("reasoning-tokens", 0..=1_048_576);
+    if let (Some(thoughts), Some(most)) = (&thoughts, &max_tokens)
+        && thoughts.value >= most.value as u64
+    {
+        table.found.warning(
+            &thoughts.place,
+            &thoughts.key,
+            format!(
+                "leaves nothing of max-tokens = {} for the answer, which is empty where the model thinks for so long",
+                most.value
+            ),
+        );
+    }
     let temperature = real(
         "temperature",
         |t| (0.0..=2.0).contains(&t),
@@ -267,6 +275,7 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
             .map(|typed| typed.value as u8),
         n: n.map_or(usual.n, |typed| typed.value as u32),
         stop: read_stop(table, structure.is_some()),
+        reasoning_tokens: thoughts.map(|typed| typed.value as u32),
         speculation: table
             .word("speculative", &words)
             .map_or(usual.speculation, |typed| typed.value),
@@ -280,10 +289,29 @@ fn read_generate(table: &Table<'_>) -> TypedGenerate {
             "a raw prompt has no messages; leave system out, or write it into prompt",
         );
     }
+    if raw {
+        for name in ["template-arguments", "reasoning", "reasoning-tokens"] {
+            if let Some(value) = table.get(name) {
+                let why = "has no place beside raw = true: such a prompt has no template, and what the model makes is one text";
+                table.found.mistake(&value.place, &value.key, why);
+            }
+        }
+    }
+    let begun = turns
+        .last()
+        .is_some_and(|turn| turn.role == Role::Assistant);
+    if let (true, true, Some(value)) = (begun, structure.is_some(), table.get("messages")) {
+        let why = "ends with a message of the assistant, and an answer with a form has it from its first character on; \
+                   leave one of them out";
+        table.found.mistake(&value.place, &value.key, why);
+    }
     TypedGenerate {
         raw,
+        turns,
+        template_arguments: read_template_arguments(table),
+        reasoning: read_reasoning(table),
         system: system.map(|typed| typed.value),
-        max_tokens: table.count("max-tokens", 1..=1_048_576),
+        max_tokens,
         parameters,
         bias: read_bias(table),
         structure,
@@ -314,18 +342,47 @@ fn read_stop(table: &Table<'_>, structured: bool) -> Vec<String> {
     stop.into_iter().map(|typed| typed.value).collect()
 }
 
+/// The name of the member and attribute that the reasoning becomes.
+fn read_reasoning(table: &Table<'_>) -> Option<String> {
+    let typed = table.string("reasoning")?;
+    if !is_field(&typed.value) {
+        table.found.about(&typed, no_field(&typed.value));
+        return None;
+    }
+    let field = table.string("field");
+    let field = field
+        .as_ref()
+        .map_or("answer", |field| field.value.as_str());
+    let taken = [
+        field.to_owned(),
+        format!("{field}_choices"),
+        format!("{field}_number"),
+        "model".to_owned(),
+    ];
+    if taken.contains(&typed.value) {
+        table.found.about(
+            &typed,
+            format!("{:?} is taken by the answer; choose another", typed.value),
+        );
+        return None;
+    }
+    Some(typed.value)
+}
+
+fn is_field(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.len() <= 64 && name.chars().all(fits)
+}
+
+fn no_field(name: &str) -> String {
+    format!("{name:?} is not the name of a field: 1 to 64 of a-z, A-Z, 0-9, _ and -")
+}
+
 /// The name of an answer's member and attribute; none where it can be none, so that nothing else follows from it.
 pub(crate) fn read_field(table: &Table<'_>) -> Option<String> {
     let typed = table.string("field")?;
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if typed.value.is_empty() || typed.value.len() > 64 || !typed.value.chars().all(fits) {
-        table.found.about(
-            &typed,
-            format!(
-                "{:?} is not the name of a field: 1 to 64 of a-z, A-Z, 0-9, _ and -",
-                typed.value
-            ),
-        );
+    if !is_field(&typed.value) {
+        table.found.about(&typed, no_field(&typed.value));
         return None;
     }
     if typed.value == "model" {
@@ -336,31 +393,4 @@ pub(crate) fn read_field(table: &Table<'_>) -> Option<String> {
         return None;
     }
     Some(typed.value)
-}
-
-/// The user message, or the text to be encoded.
-fn read_template(table: &Table<'_>, name: &'static str) -> Option<PromptTemplate> {
-    let Some(value) = table.get(name) else {
-        table.missing(name, &format!("{name} = \"{{text}}\""));
-        return None;
-    };
-    let typed: Typed<String> = value.string(table.found)?;
-    if typed.value.trim().is_empty() {
-        table
-            .found
-            .about(&typed, "is empty; write for example \"{text}\"");
-        return None;
-    }
-    match PromptTemplate::parse(&typed.value) {
-        Ok(prompt) => Some(prompt),
-        Err(error) => {
-            let span = &typed.place.0;
-            let literal = table.found.text.content.get(span.clone()).unwrap_or("");
-            let at = span.start + byte_in_literal(literal, error.at);
-            table
-                .found
-                .mistake(&Span(at..at + 1), &typed.key, error.why);
-            None
-        }
-    }
 }

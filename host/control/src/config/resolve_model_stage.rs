@@ -1,6 +1,6 @@
 //! What a stage that asks a model means: its prompt fits, its schema or grammar is there.
 
-use tidegate_contract::{Parameters, PromptTemplate, Structure};
+use tidegate_contract::{Parameters, PromptPart, Structure};
 
 use super::disk::Directory;
 use super::findings::{Findings, Typed};
@@ -22,10 +22,16 @@ pub(crate) fn resolve_model_stage(
     model: &Model,
 ) -> ModelStage {
     let prompt = typed.prompt.unwrap_or_default();
+    let turns = match &typed.ask {
+        TypedAsk::Generate(generate) => generate.turns.as_slice(),
+        TypedAsk::Embed | TypedAsk::Classify { .. } | TypedAsk::Rerank { .. } => &[],
+    };
+    let parts = turns.iter().flat_map(|turn| &turn.content.parts);
+    let parts: Vec<&PromptPart> = parts.chain(&prompt.parts).collect();
     let truncate = typed
         .truncate
         .as_ref()
-        .map(|name| truncated(found, name, &prompt));
+        .map(|name| truncated(found, name, &parts));
     let mut typed_max_tokens = None;
     let ask = match typed.ask {
         TypedAsk::Generate(mut generate) => {
@@ -70,13 +76,13 @@ pub(crate) fn resolve_model_stage(
 }
 
 /// The part of the prompt that is cut.
-fn truncated(found: &Findings, name: &Typed<String>, prompt: &PromptTemplate) -> Truncated {
+fn truncated(found: &Findings, name: &Typed<String>, parts: &[&PromptPart]) -> Truncated {
     let truncated = match name.value.trim_end_matches('?') {
         "$value" => Truncated::Value,
         path => Truncated::Field(path.split('.').map(str::to_owned).collect()),
     };
-    let stands = prompt.parts.iter().any(|part| truncated.matches(part));
-    if !stands && !prompt.parts.is_empty() {
+    let stands = parts.iter().any(|part| truncated.matches(part));
+    if !stands && !parts.is_empty() {
         found.about(
             name,
             format!(
@@ -141,6 +147,9 @@ fn resolve_generate(found: &Findings, directory: &Directory, typed: TypedGenerat
     Generate {
         raw: typed.raw,
         system: typed.system,
+        turns: typed.turns,
+        template_arguments: typed.template_arguments,
+        reasoning: typed.reasoning,
         parameters: Parameters {
             structure,
             ..typed.parameters

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_contract::{Parameters, PromptTemplate, Structure};
+use tidegate_contract::{Parameters, PromptTemplate, Structure, TemplateArguments};
 
 use super::audit::TypedAudit;
 use super::findings::Typed;
@@ -13,7 +13,7 @@ use super::gateway::{
     Endpoint, GatewayLimits, Ingest, Kept, KeySecret, Quota, Route, TokenAlgorithm,
 };
 use super::internal::NewTopic;
-use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order};
+use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order, Turn};
 use super::pipeline::{
     Breaker, Encoding, Format, Grant, Limits, Operators, PropertyPlaces, Start, Ungranted,
 };
@@ -241,6 +241,9 @@ pub(crate) enum TypedAsk {
 pub(crate) struct TypedGenerate {
     pub(crate) raw: bool,
     pub(crate) system: Option<String>,
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) template_arguments: TemplateArguments,
+    pub(crate) reasoning: Option<String>,
     pub(crate) max_tokens: Option<Typed<usize>>,
     /// All but `max_tokens` and `structure`.
     pub(crate) parameters: Parameters,

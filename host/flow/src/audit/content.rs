@@ -10,6 +10,7 @@ use tidegate_record::RecordView;
 
 use super::Outcome;
 use crate::entry::Entry;
+use crate::prompt;
 use crate::topology::{Ask, ModelStage};
 
 #[derive(Serialize)]
@@ -67,7 +68,7 @@ impl<'a> Content<'a> {
         };
         // Of a record that says itself what is asked, that is the prompt.
         let (prompt, asked) = match entry.prompt.is_empty() {
-            false => (Some(entry.prompt.as_str()), None),
+            false => (Some(prompt::readable(&entry.prompt)), None),
             true => (None, record.value().map(String::from_utf8_lossy)),
         };
         let private = record.attributes();

@@ -176,6 +176,10 @@ fn facts(
             put("outcome", "answered".into());
             put("prompt_tokens", answer.prompt_tokens.into());
             put("tokens", crate::answer::tokens(answer).into());
+            let thought = crate::answer::reasoning_tokens(answer);
+            if thought > 0 {
+                put("reasoning_tokens", thought.into());
+            }
             put("finish", crate::answer::finish(answer).into());
         }
         Outcome::Failed(_) => put("outcome", "failed".into()),

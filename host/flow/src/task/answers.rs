@@ -64,6 +64,7 @@ fn ended_early(topology: &Topology, kind: &ModelStage, entry: &Entry, choices: u
     let choice = |number: u32| Choice {
         text: String::new(),
         reasoning: String::new(),
+        reasoning_tokens: 0,
         calls: Vec::new(),
         tokens: match number {
             0 => entry.tokens.to_vec(),

@@ -14,6 +14,8 @@ pub(crate) struct Final {
     pub(crate) choices: Vec<FinalChoice>,
     pub(crate) prompt_tokens: u64,
     pub(crate) answer_tokens: u64,
+    /// Of these, tokens of reasoning.
+    pub(crate) reasoning_tokens: u64,
     /// Of an embedding.
     pub(crate) vector: Option<Vec<f32>>,
 }
@@ -38,6 +40,8 @@ pub(crate) struct FinalChoice {
 pub(crate) struct Usage {
     pub(crate) prompt: u64,
     pub(crate) answer: u64,
+    /// Of these, tokens of reasoning.
+    pub(crate) reasoning: u64,
 }
 
 impl Usage {
@@ -45,6 +49,7 @@ impl Usage {
         Usage {
             prompt: answers.iter().map(|answer| answer.prompt_tokens).sum(),
             answer: answers.iter().map(|answer| answer.answer_tokens).sum(),
+            reasoning: answers.iter().map(|answer| answer.reasoning_tokens).sum(),
         }
     }
 
@@ -53,6 +58,7 @@ impl Usage {
             "prompt_tokens": self.prompt,
             "completion_tokens": self.answer,
             "total_tokens": self.prompt + self.answer,
+            "completion_tokens_details": {"reasoning_tokens": self.reasoning},
         })
     }
 }
@@ -82,6 +88,8 @@ pub(crate) fn conclude(
                 Made::Choices(made) => {
                     let counts = made.iter().map(|choice| choice.tokens.len() as u64);
                     finished.answer_tokens = counts.sum();
+                    let thought = made.iter().map(|choice| u64::from(choice.reasoning_tokens));
+                    finished.reasoning_tokens = thought.sum();
                     let first = text(made.first().map(|choice| choice.text.as_str()));
                     finished.choices = choices(made, first, written.choices.as_deref());
                     for choice in &mut finished.choices {

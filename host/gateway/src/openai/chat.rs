@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tidegate_contract::Lane;
+use tidegate_contract::{Lane, TemplateArguments};
 
 use super::answer::{Final, FinalChoice, Usage, finish_reason, marked};
 use super::asking::Asking;
 use super::error::ApiError;
-use super::fields::{Fields, Known};
+use super::fields::{Fields, Known, wrong_type};
 use super::framing::{DONE, Framing, Head, data};
 use super::route::Endpoint;
 use super::{conversation, logprobs, messages, parameters, tools};
@@ -49,10 +49,33 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, bool), ApiError> {
     let newer = body.integer("max_completion_tokens", 1, u64::from(u32::MAX))?;
     wishes.max_tokens = newer.or(older).map(|most| most as u32);
     only_text(&mut body)?;
-    let (asking, usage) =
+    let arguments = template_arguments(&mut body)?;
+    let (mut asking, usage) =
         conversation::asking(&mut body, Endpoint::Chat, model, messages, tools, wishes)?;
+    for question in &mut asking.questions {
+        question.asking.template_arguments = arguments.clone();
+    }
     body.end(&KNOWN)?;
     Ok((asking, usage))
+}
+
+/// What the model's chat template is given, by the name that other servers have for it.
+fn template_arguments(body: &mut Fields) -> Result<TemplateArguments, ApiError> {
+    const ARGUMENTS: &str = "chat_template_kwargs";
+    let arguments = match body.any(ARGUMENTS) {
+        None => return Ok(TemplateArguments::default()),
+        Some(Value::Object(arguments)) => arguments,
+        Some(other) => return Err(wrong_type(ARGUMENTS, &other, "an object")),
+    };
+    TemplateArguments::new(arguments).map_err(|error| {
+        let at = match &error.name {
+            Some(name) if name.len() <= TemplateArguments::LONGEST_NAME => {
+                format!("{ARGUMENTS}.{name}")
+            }
+            _ => ARGUMENTS.to_owned(),
+        };
+        ApiError::invalid(&at, "invalid_value", format!("{at}: {error}"))
+    })
 }
 
 fn logprobs_wanted(body: &mut Fields) -> Result<Option<u8>, ApiError> {

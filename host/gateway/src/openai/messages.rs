@@ -121,7 +121,12 @@ fn message(mut fields: Fields, known: &HashSet<String>) -> Read<Message> {
         _ => None,
     };
     let reasoning = match role {
-        Role::Assistant => fields.text("reasoning_content")?,
+        // Servers and their clients name it so, or so.
+        Role::Assistant => {
+            let content = fields.text("reasoning_content")?;
+            let reasoning = fields.text("reasoning")?;
+            content.or(reasoning)
+        }
         _ => None,
     };
     let content = match content.or(refusal) {

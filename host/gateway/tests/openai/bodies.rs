@@ -241,6 +241,70 @@ async fn what_has_no_effect_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_template_is_given_is_in_the_record_and_bounded() {
+    let gateway = Gateway::new(|play| {
+        let arguments = json!({"enable_thinking": false, "budget": [1, {"a": null}]});
+        assert_eq!(play.value["template_arguments"], arguments);
+        assert_eq!(play.value["messages"][1]["reasoning"], "Hm.");
+        play.answer("Hi");
+    });
+    let with = |arguments: Value| {
+        chat(json!({
+            "chat_template_kwargs": arguments,
+            "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "reasoning": "Hm."},
+                {"role": "user", "content": "c"}],
+        }))
+    };
+    let body = with(json!({"enable_thinking": false, "budget": [1, {"a": null}]}));
+    let (status, answer) = gateway.json(CHAT, body).await;
+    assert_eq!(status, 200, "{answer}");
+    let deep = (0..9).fold(json!(1), |inner, _| json!([inner]));
+    for (arguments, param, words) in [
+        (
+            json!({"messages": []}),
+            "chat_template_kwargs.messages",
+            "\"messages\" is given to every template",
+        ),
+        (
+            json!({"bos_token": "x"}),
+            "chat_template_kwargs.bos_token",
+            "an argument cannot take its place",
+        ),
+        (
+            json!({"a b": 1}),
+            "chat_template_kwargs.a b",
+            "is no name of a template's argument",
+        ),
+        (
+            json!({"a": deep}),
+            "chat_template_kwargs.a",
+            "nested more than 8 deep",
+        ),
+        (
+            json!({"a": "x".repeat(16 << 10)}),
+            "chat_template_kwargs",
+            "bytes as JSON, at most 16384",
+        ),
+        (
+            json!({"a".repeat(100): 1}),
+            "chat_template_kwargs",
+            "is no name of a template's argument",
+        ),
+        (
+            json!([1]),
+            "chat_template_kwargs",
+            "is an array, must be an object",
+        ),
+    ] {
+        let (status, answer) = gateway.json(CHAT, with(arguments)).await;
+        assert_eq!(status, 400, "{answer}");
+        assert_eq!(answer["error"]["param"], param, "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_honoured_is_in_the_record() {
     let gateway = Gateway::new(|play| {
         let parameters = &play.value["parameters"];

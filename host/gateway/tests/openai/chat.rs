@@ -29,7 +29,7 @@ async fn a_chat_is_a_record_and_its_answer_a_completion() {
     let body = String::from_utf8(crate::flow::whole(answered).to_vec()).unwrap();
     assert_eq!(
         body,
-        r#"{"id":"chatcmpl-req-1","object":"chat.completion","created":1700000000,"model":"small","choices":[{"index":0,"message":{"role":"assistant","content":"Hello","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}"#
+        r#"{"id":"chatcmpl-req-1","object":"chat.completion","created":1700000000,"model":"small","choices":[{"index":0,"message":{"role":"assistant","content":"Hello","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,"completion_tokens_details":{"reasoning_tokens":0}}}"#
     );
 }
 
@@ -42,7 +42,7 @@ fn chunks(choices: &[&str], usage: bool) -> String {
         text.push(']');
         match (usage, choice.is_empty()) {
             (true, true) => text.push_str(
-                r#","usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}"#,
+                r#","usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,"completion_tokens_details":{"reasoning_tokens":0}}"#,
             ),
             (true, false) => text.push_str(r#","usage":null"#),
             _ => {}
@@ -95,6 +95,7 @@ async fn calls_begin_with_their_name_and_go_on_with_their_index() {
         heard.piece(0, Lane::Arguments(0), ":1}");
         let mut answer = choice("");
         answer.reasoning = "Hm.".into();
+        answer.reasoning_tokens = 1;
         answer.calls = vec![call("call_1", "find", "{\"a\":1}")];
         answer.finish = Finish::Calls;
         heard.answer(vec![answer]);
@@ -119,6 +120,8 @@ async fn calls_begin_with_their_name_and_go_on_with_their_index() {
     let message = &body["choices"][0]["message"];
     assert_eq!(message["content"], json!(null));
     assert_eq!(message["reasoning_content"], "Hm.");
+    let details = &body["usage"]["completion_tokens_details"];
+    assert_eq!(details, &json!({"reasoning_tokens": 1}));
     assert_eq!(
         message["tool_calls"],
         json!([{"id": "call_1", "type": "function", "function": {"name": "find", "arguments": "{\"a\":1}"}}])

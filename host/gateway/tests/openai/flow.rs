@@ -157,6 +157,7 @@ pub(crate) fn choice(text: &str) -> Choice {
     Choice {
         text: text.to_owned(),
         reasoning: String::new(),
+        reasoning_tokens: 0,
         calls: Vec::new(),
         tokens: (0..text.chars().count() as u32).collect(),
         finish: Finish::End,

@@ -1,9 +1,9 @@
-//! Which rows of a pass see the same positions in the same blocks, so that attention on a software adapter reads their keys and
-//! values once for all of them: tiles of neighbours in one sequence, and of sequences that begin with the same blocks.
+//! Which rows of a pass see the same positions in the same blocks, so that attention reads their keys and values once for all of
+//! them: tiles of neighbours in one sequence, and on a software adapter of sequences that begin with the same blocks.
 
 use tidegate_contract::BLOCK;
 
-use crate::kernels::{GROUP, TILE_ROWS};
+use crate::kernels::{GROUP, SPLIT, TILE_ROWS, Together};
 use crate::program::Company;
 
 /// Blocks of a group.
@@ -37,19 +37,45 @@ pub(crate) struct Partition {
     pub(crate) tiles: Vec<Tile>,
     /// How many of them are of neighbours.
     pub(crate) neighbours: usize,
+    /// Whether the words name no rows of a tile but the first, the others being its neighbours.
+    by_first: bool,
 }
 
 impl Partition {
-    /// Takes rows together, at most so many. A tile is computed as if it were full, so less than half of one is not made.
-    pub(super) fn new(rows: &[Row], tables: &[u32], most: u32) -> Partition {
+    /// Takes rows together as attention asks for it.
+    pub(super) fn of(together: Together, rows: &[Row], tables: &[u32]) -> Partition {
+        let (most, by_first) = match together {
+            Together::Unasked => return Partition::default(),
+            Together::Sharing(most) => (most, false),
+            Together::Neighbours(most) => (most, true),
+        };
+        let mut partition = Partition {
+            by_first,
+            ..Partition::default()
+        };
         let most = most as usize;
+        // A tile is computed as if it were full, so less than half of one is not made.
         let least = most.div_ceil(2).max(2);
-        let mut partition = Partition::default();
+        let left = partition.take_neighbours(rows, [least, most]);
+        if by_first {
+            partition.alone = left.into_iter().map(|row| (row, 0)).collect();
+        } else {
+            partition.take_prefixes(rows, tables, left, [least, most]);
+        }
+        partition
+    }
+
+    /// Takes neighbours together, and says which rows are left.
+    fn take_neighbours(&mut self, rows: &[Row], [least, most]: [usize; 2]) -> Vec<u32> {
         let mut left = Vec::new();
         let mut index = 0;
+        let same_split = |one: u32, other: u32| !self.by_first || one / SPLIT == other / SPLIT;
         let follows = |pair: &[Row]| {
-            pair[0].table == pair[1].table && pair[0].position + 1 == pair[1].position
+            pair[0].table == pair[1].table
+                && pair[0].position + 1 == pair[1].position
+                && same_split(pair[0].position, pair[1].position)
         };
+        let mut tiles = Vec::new();
         while index < rows.len() {
             let run = rows[index..].windows(2).take(most.saturating_sub(1));
             let count = 1 + run.take_while(|pair| follows(pair)).count();
@@ -59,14 +85,14 @@ impl Partition {
                 left.extend(of);
                 continue;
             }
-            partition.tiles.push(Tile {
+            tiles.push(Tile {
                 groups: rows[index - 1].position / GROUP + 1,
                 rows: of.collect(),
             });
         }
-        partition.neighbours = partition.tiles.len();
-        partition.take_prefixes(rows, tables, left, [least, most]);
-        partition
+        self.neighbours = tiles.len();
+        self.tiles = tiles;
+        left
     }
 
     /// Takes those of the rows `left` together whose tables agree long enough.
@@ -144,12 +170,17 @@ impl Partition {
         together
     }
 
-    /// The words that `shaders/attention/attention_software.wgsl` reads.
+    /// The words that `shaders/attention/attention_software.wgsl` reads, or `attention_tile.wgsl`.
     pub(super) fn write(&self, words: &mut Vec<u32>) {
         for (row, groups) in &self.alone {
             words.extend([*row, *groups, 0, 0]);
         }
         for Tile { groups, rows } in &self.tiles {
+            if self.by_first {
+                let first = rows.first().copied().unwrap_or(0);
+                words.extend([first, rows.len() as u32, 0, 0]);
+                continue;
+            }
             words.extend([*groups, 0, 0, 0]);
             let last = rows.last().copied().unwrap_or(0);
             let all = rows.iter().copied().chain(std::iter::repeat(last));
@@ -180,7 +211,7 @@ mod tests {
 
     fn partition(of: &[(&[u32], u32, u32)], most: u32) -> (Partition, Vec<Row>) {
         let (rows, tables) = pass(of);
-        (Partition::new(&rows, &tables, most), rows)
+        (Partition::of(Together::Sharing(most), &rows, &tables), rows)
     }
 
     fn tiles(partition: &Partition) -> Vec<(u32, Vec<u32>)> {
@@ -205,6 +236,30 @@ mod tests {
         assert_eq!(company.tiles, [2, 2]);
         assert_eq!(company.tile_positions, [96, 96]);
         assert_eq!((company.alone, company.alone_positions), (4, [41, 41]));
+    }
+
+    #[test]
+    fn neighbours_on_gpus_end_in_the_same_split_and_are_named_by_the_first() {
+        let blocks: Vec<u32> = (0..40).collect();
+        let (rows, tables) = pass(&[(&blocks[..], 250, 20), (&blocks, 30, 1), (&blocks, 7, 3)]);
+        let partition = Partition::of(Together::Neighbours(8), &rows, &tables);
+        // 250 to 255, 256 to 263, 264 to 269.
+        let expected = [
+            (8, (0..6).collect()),
+            (9, (6..14).collect()),
+            (9, (14..20).collect()),
+        ];
+        assert_eq!(tiles(&partition), expected);
+        assert_eq!(partition.alone, [(20, 0), (21, 0), (22, 0), (23, 0)]);
+        let company = partition.company(&rows);
+        assert_eq!((company.alone, company.tiles), (4, [3, 3]));
+        assert_eq!(partition.together(&rows)[19..21], [[270, 270], [0, 0]]);
+        let mut words = Vec::new();
+        partition.write(&mut words);
+        assert_eq!(words[..4], [20, 0, 0, 0]);
+        assert_eq!(words[16..], [0, 6, 0, 0, 6, 8, 0, 0, 14, 6, 0, 0]);
+        let alone = Partition::of(Together::Neighbours(1), &rows, &tables);
+        assert_eq!((alone.alone.len(), alone.tiles.len()), (24, 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use tidegate_weights::ModelConfig;
 
 use crate::device::Features;
 use crate::kernels::{
-    HEADS_BUFFERS, KernelSet, KernelVariant, KvPrecision, STREAM_BUFFERS, merges,
+    Base, HEADS_BUFFERS, KernelSet, KernelVariant, KvPrecision, STREAM_BUFFERS, merges,
 };
 use crate::site::Traits;
 
@@ -43,17 +43,19 @@ impl Fusion {
         traits: Traits,
     ) -> Fusion {
         let storage_buffers = traits.storage_buffers;
-        let by_columns = matches!(
+        let turns_and_scales = matches!(
             kernels.matmul,
-            KernelVariant::Portable | KernelVariant::Subgroup
+            KernelVariant::Portable | KernelVariant::Subgroup | KernelVariant::Cooperative
         );
         // Else the end of a branch is no product.
         let adds = !config.post_norms && !config.output_bias;
         Fusion {
-            norms: by_columns && adds && storage_buffers >= STREAM_BUFFERS,
+            norms: turns_and_scales && adds && storage_buffers >= STREAM_BUFFERS,
             merges: merges(kernels.base, traits.features),
             // A head that is normed, or has a scale of its own, is known when all of it is.
-            heads: by_columns
+            // Software adapters' attention finds keys elsewhere than these products put them.
+            heads: turns_and_scales
+                && kernels.base != Base::Software
                 && !config.head_norms
                 && kv != KvPrecision::Int8
                 && storage_buffers >= HEADS_BUFFERS,

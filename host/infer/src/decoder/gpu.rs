@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Ran, Sampled, Sampling, StepSequence,
+    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, FedToken, Ran, Sampled, Sampling,
+    StepSequence,
 };
 use tidegate_weights::Checkpoint;
 use tracing::{debug, info, warn};
@@ -15,7 +16,9 @@ use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
-use crate::kernels::{Kernel, KernelSet, choose_kernels, products_by_name, rows_together};
+use crate::kernels::{
+    Kernel, KernelSet, Together, choose_kernels, products_by_name, rows_together,
+};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
 use crate::program::{Extent, Plan, Program, each_fits, submissions};
@@ -49,6 +52,8 @@ pub struct GpuDecoder {
     speed: SpeedEstimate,
     /// The pass of the step that was submitted, if it runs by itself.
     begun: Option<BegunPass>,
+    /// That of the step after it.
+    after: Option<BegunPass>,
     /// Submissions and dispatches of the last step.
     submissions: u32,
     dispatches: u32,
@@ -67,6 +72,7 @@ struct BegunPass {
     load: ComputeCost,
     started: Instant,
     submitted: Vec<wgpu::SubmissionIndex>,
+    dispatches: u32,
     /// Whether what draws its tokens is on its way too.
     drawn: bool,
     /// Whether nothing of it had ended before it was waited for, so that its time is known.
@@ -155,9 +161,11 @@ impl GpuDecoder {
                 gpu,
                 kernels,
                 options.checked_shaders,
-                config.vocabulary,
-                sizes.samples,
-                step_buffers.logits.on_device()?,
+                [config.vocabulary, sizes.samples],
+                [
+                    step_buffers.logits.on_device()?,
+                    step_buffers.drawn.on_device()?,
+                ],
             )?;
             Ok((step_buffers.on_device()?, (program, scratch), sampler))
         };
@@ -202,13 +210,13 @@ impl GpuDecoder {
             readback: None,
             words: StepWords::new(rows_together(
                 kernels.base,
-                config.heads as u32,
-                config.kv_heads as u32,
+                [config.heads, config.kv_heads, config.head_dim],
             )),
             pass: [sizes.rows, sizes.samples],
             scratch: sizes.scratch,
             speed: SpeedEstimate::new(gpu.is_software()),
             begun: None,
+            after: None,
             submissions: 0,
             dispatches: 0,
             deadline: LOAD_DEADLINE,
@@ -225,8 +233,8 @@ impl GpuDecoder {
         self.memory
     }
 
-    /// Rows that its attention takes together at most.
-    pub(crate) fn together(&self) -> u32 {
+    /// How its attention takes rows together.
+    pub(crate) fn together(&self) -> Together {
         self.words.together()
     }
 
@@ -397,13 +405,35 @@ impl GpuDecoder {
         self.run(step, rows, wanted)
     }
 
-    /// Whether a step can be run; one that was begun before is given up.
+    /// Whether a step can be run; those that were begun before are given up.
     fn check(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
-        self.begun = None;
+        (self.begun, self.after) = (None, None);
+        self.is_of_use()?;
+        self.shape.check(step)
+    }
+
+    fn is_of_use(&self) -> Result<(), DecodeError> {
         match &self.failed {
             Some(error) => Err(error.clone()),
-            None => self.shape.check(step),
+            None => Ok(()),
         }
+    }
+
+    /// Begins a step of one pass, so that it runs by itself; `None` of several, which share their buffers.
+    fn begin(
+        &mut self,
+        step: &[StepSequence],
+        fed: &[FedToken],
+    ) -> Result<Option<BegunPass>, DecodeError> {
+        let rows = self.pass_rows(step);
+        let passes = passes(step, rows, self.pass[1]);
+        let [pass] = passes.as_slice() else {
+            return Ok(None);
+        };
+        let begin = |decoder: &mut GpuDecoder| {
+            decoder.begin_pass(step, (pass, fed), &mut Vec::new(), Follows::Nothing)
+        };
+        self.told(begin).map(Some)
     }
 
     /// Does a part of a step, and says what the device had against it.
@@ -476,20 +506,21 @@ impl GpuDecoder {
             Wanted::Tokens(_) => Follows::Draw,
             Wanted::Logits(_) => Follows::Logits,
         };
-        let begun = self.begin_pass(step, pass, &mut samplings, follows)?;
+        let begun = self.begin_pass(step, (pass, &[]), &mut samplings, follows)?;
         self.end_pass(begun, &samplings, wanted, true)
     }
 
-    /// Hands a pass to the device. `samplings` is filled with how its tokens are drawn.
+    /// Hands a pass to the device, with its tokens that are fed there. `samplings` is filled with how its tokens are drawn.
     fn begin_pass<'a>(
         &mut self,
         step: &'a [StepSequence],
-        pass: &[Piece],
+        (pass, fed): (&[Piece], &[FedToken]),
         samplings: &mut Samplings<'a>,
         follows: Follows,
     ) -> Result<BegunPass, DecodeError> {
         let started = Instant::now();
         let extent = self.words.fill(step, pass, samplings);
+        self.words.feed(pass, fed);
         self.upload_words();
         let follows = match extent.samples {
             0 => Follows::Nothing,
@@ -502,13 +533,14 @@ impl GpuDecoder {
         let ranges = submissions(&loads, extent.rows, &self.speed);
         let (last, bytes) = (ranges.len() - 1, self.logit_bytes(extent));
         let mut submitted = Vec::with_capacity(ranges.len());
+        let mut dispatches = 0;
         for (index, range) in ranges.into_iter().enumerate() {
             let mut encoder = self.encoder();
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                self.dispatches += self.program.encode(&mut pass, range, extent);
+                dispatches += self.program.encode(&mut pass, range, extent);
                 if index == last && follows == Follows::Draw {
-                    self.dispatches += self.sampler.encode(&mut pass);
+                    dispatches += self.sampler.encode(&mut pass);
                 }
             }
             match follows {
@@ -524,13 +556,13 @@ impl GpuDecoder {
                 _ => {}
             }
             submitted.push(self.gpu.queue.submit([encoder.finish()]));
-            self.submissions += 1;
         }
         Ok(BegunPass {
             extent,
             load: loads.into_iter().sum(),
             started,
             submitted,
+            dispatches,
             drawn: follows == Follows::Draw,
             is_timed: true,
         })
@@ -542,6 +574,13 @@ impl GpuDecoder {
         begun: &mut BegunPass,
         samplings: &[(usize, &Sampling)],
     ) -> Result<(), DecodeError> {
+        let submitted = begun.extent.samples as usize;
+        if samplings.len() != submitted {
+            let drawn = samplings.len();
+            return Err(DecodeError::Device {
+                reason: format!("a step with {submitted} samplings is drawn from with {drawn}"),
+            });
+        }
         if begun.drawn || samplings.is_empty() {
             return Ok(());
         }
@@ -549,11 +588,10 @@ impl GpuDecoder {
         let mut encoder = self.encoder();
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            self.dispatches += self.sampler.encode(&mut pass);
+            begun.dispatches += self.sampler.encode(&mut pass);
         }
         self.sampler.copy(&mut encoder);
         (begun.submitted).push(self.gpu.queue.submit([encoder.finish()]));
-        self.submissions += 1;
         begun.drawn = true;
         Ok(())
     }
@@ -567,6 +605,8 @@ impl GpuDecoder {
         wanted: &mut Wanted<'_>,
         is_timed: bool,
     ) -> Result<(), DecodeError> {
+        self.submissions += begun.submitted.len() as u32;
+        self.dispatches += begun.dispatches;
         let last = (self.gpu).wait_for_all_but_one(begun.submitted, self.deadline)?;
         let Some(submission) = last else {
             return Ok(());
@@ -634,15 +674,34 @@ impl Decoder for GpuDecoder {
 
     /// A step of one pass runs by itself; one of several, which share their buffers, when it is collected.
     fn submit(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
+        let gives_up = self.begun.is_some() || self.after.is_some();
         self.check(step)?;
-        let rows = self.pass_rows(step);
-        let passes = passes(step, rows, self.pass[1]);
-        if let [pass] = passes.as_slice() {
-            (self.submissions, self.dispatches) = (0, 0);
-            let begin = |decoder: &mut GpuDecoder| {
-                decoder.begin_pass(step, pass, &mut Vec::new(), Follows::Nothing)
-            };
-            self.begun = Some(self.told(begin)?);
+        // What was given up may run on, and nobody hears when it ends.
+        let waits = gives_up && !self.gpu.is_idle();
+        self.begun = self.begin(step, &[])?;
+        if let Some(begun) = &mut self.begun {
+            begun.is_timed = !waits;
+        }
+        Ok(())
+    }
+
+    /// A software adapter works on the host's cores: what it would begin while the host does something, it would take from that.
+    fn runs_ahead(&self) -> bool {
+        !self.gpu.is_software()
+    }
+
+    /// Where either of the two steps has several passes, the second runs when it is collected.
+    fn submit_after(&mut self, step: &[StepSequence], fed: &[FedToken]) -> Result<(), DecodeError> {
+        self.is_of_use()?;
+        self.after = None;
+        let Some(before) = &self.begun else {
+            return self.shape.check(step);
+        };
+        self.shape
+            .check_after(step, fed, before.extent.samples as usize)?;
+        // Logits that are not drawn from yet would be written over.
+        if before.drawn || before.extent.samples == 0 {
+            self.after = self.begin(step, fed)?;
         }
         Ok(())
     }
@@ -668,9 +727,13 @@ impl Decoder for GpuDecoder {
             self.ran = Ran::WhileCollected;
             return self.run_capped(step, Wanted::Tokens(sampled));
         };
+        let after = self.after.take();
         sampled.clear();
+        (self.submissions, self.dispatches) = (0, 0);
         // What has ended while nobody waited has ended nobody knows when.
-        let is_timed = begun.is_timed && !self.gpu.is_idle();
+        let last = begun.submitted.last();
+        let runs = last.is_some_and(|last| !self.gpu.has_ended(last));
+        let is_timed = begun.is_timed && runs;
         self.ran = if is_timed {
             Ran::SinceSubmitted
         } else {
@@ -680,7 +743,14 @@ impl Decoder for GpuDecoder {
             let samplings = samplings(step);
             decoder.draw_from(&mut begun, &samplings)?;
             decoder.end_pass(begun, &samplings, &mut Wanted::Tokens(sampled), is_timed)
-        })
+        })?;
+        // The device is at the step after it from now on, if it was not before.
+        self.begun = after.map(|after| BegunPass {
+            started: Instant::now(),
+            is_timed: runs,
+            ..after
+        });
+        Ok(())
     }
 
     fn ran(&self) -> Ran {
@@ -701,11 +771,12 @@ fn tell_reencoded(checkpoint: &Checkpoint) -> Result<(), LoadError> {
             format!("{:.3} %", 100.0 * loss.rms),
             format!("{:.3} %", 100.0 * loss.largest),
         );
-        if loss.rms > USUAL_LOSS {
+        let (tensor, worst) = &loss.worst;
+        if *worst > USUAL_LOSS {
             warn!(
                 stored,
-                tensors = of.tensors,
-                rms_loss = rms,
+                tensor,
+                rms_loss = format!("{:.3} %", 100.0 * worst),
                 "weights are too small or too large for {held}, which no longer says what they were"
             );
         }

@@ -2,8 +2,9 @@
 
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig};
 
+use super::experts::{ExpertRows, FeedForward};
 use super::fusion::Fusion;
-use super::sizes::{DecoderSizes, layer_heads, layer_matrices};
+use super::sizes::{DecoderSizes, attention_matrices, layer_heads};
 use super::{DecoderOptions, StepWords};
 use crate::buffer::Buffer;
 use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
@@ -12,6 +13,7 @@ use crate::matrix::{
     Arrived, BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing, upload_vector,
 };
 use crate::program::{Builder, Count, Plan};
+use crate::sampling::Sampler;
 use crate::site::Site;
 
 /// What loading a model works with.
@@ -38,6 +40,8 @@ pub(super) struct StepBuffers<B = Buffer> {
     pub(super) tables: B,
     /// `[samples, padded vocabulary]` f32.
     pub(super) logits: B,
+    /// What a step draws: `shaders/sampling/sampling_result.wgsl`. The next step begins with it.
+    pub(super) drawn: B,
 }
 
 /// The same on a device.
@@ -53,6 +57,7 @@ impl StepBuffers {
             step: self.step.on_device()?.clone(),
             tables: self.tables.on_device()?.clone(),
             logits: self.logits.on_device()?.clone(),
+            drawn: self.drawn.on_device()?.clone(),
         })
     }
 }
@@ -74,6 +79,8 @@ struct Rows {
     active: Buffer,
     /// Output of attention or of the feed-forward layer, where it is not added to the stream at once.
     branch: Option<Buffer>,
+    /// What layers with experts have beside.
+    experts: Option<ExpertRows>,
 }
 
 impl Rows {
@@ -103,7 +110,7 @@ impl<'a> DecoderLoading<'a> {
     }
 
     /// A storage buffer, if the adapter can bind it whole.
-    fn storage(
+    pub(super) fn storage(
         &self,
         what: &'static str,
         bytes: u64,
@@ -113,7 +120,7 @@ impl<'a> DecoderLoading<'a> {
         Ok(self.site.storage(what, bytes))
     }
 
-    fn activation(&self, what: &'static str, width: usize) -> Result<Buffer, LoadError> {
+    pub(super) fn activation(&self, what: &'static str, width: usize) -> Result<Buffer, LoadError> {
         let bytes = (self.sizes.rows * width * 4) as u64;
         self.storage(what, bytes, "lower max_rows or context")
     }
@@ -122,15 +129,17 @@ impl<'a> DecoderLoading<'a> {
         let sizes = self.sizes;
         let step = StepWords::most(sizes.rows) * 4;
         let logits = sizes.samples * sizes.vocabulary * 4;
+        let drawn = Sampler::result_bytes_of(sizes.samples);
         let (tables, lower) = ((sizes.tables * 4) as u64, "lower max_rows or context");
         Ok(StepBuffers {
             step: self.storage("the rows of a step", step as u64, "lower max_rows")?,
             tables: self.storage("the block tables of a step", tables, lower)?,
             logits: self.storage("the logits of a step", logits as u64, "lower max_samples")?,
+            drawn: self.storage("sampled tokens", drawn, "lower max_samples")?,
         })
     }
 
-    fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
+    pub(super) fn pack(&self, label: &str, packing: Packing<'_>) -> Result<Matrix, LoadError> {
         let bytes = packing.bytes();
         let matrix = packing.upload(self.site, self.kernels, label, self.total)?;
         self.arrived.add(bytes);
@@ -231,12 +240,14 @@ impl<'a> DecoderLoading<'a> {
             } else {
                 None
             },
+            experts: self.expert_rows()?,
         };
         let angles = self.angles()?;
         let embedding = self.checkpoint.tensor(DecoderTensor::Embedding)?;
         let embedding = self.pack("embedding", Packing::plain(embedding))?;
         let mut builder = Builder::new(self.site, self.kernels, &step_buffers.step);
-        builder.embed(&embedding, &rows.stream, config.embedding_scale as f32)?;
+        let (drawn, scale) = (&step_buffers.drawn, config.embedding_scale as f32);
+        builder.embed(&embedding, Some(drawn), &rows.stream, scale)?;
         for layer in 0..config.layers.len() {
             let rope = config.layers.get(layer).and_then(|layer| layer.rope);
             let angles = angles.get(rope.unwrap_or(0)).or(angles.first());
@@ -280,11 +291,10 @@ impl<'a> DecoderLoading<'a> {
             true => heads.half as usize,
             false => 0,
         };
-        let [qkv, output, gate_up, down] = layer_matrices(self.checkpoint, config, layer, pairs)?;
+        let [qkv, output] = attention_matrices(self.checkpoint, config, layer, pairs)?;
         let qkv = self.pack("queries, keys and values", qkv)?;
         let output = self.pack("attention output", output)?;
-        let gate_up = self.pack("gate and up", gate_up)?;
-        let down = self.pack("down", down)?;
+        let feed_forward = FeedForward::of(self.checkpoint, config, layer)?;
         let of = |part| DecoderTensor::Layer(layer, part);
         let cache = || {
             let what = "keys or values of a layer";
@@ -297,8 +307,8 @@ impl<'a> DecoderLoading<'a> {
             values: &values,
         };
         let extras = self.extras(layer, pairs)?;
-        // The first norm follows an embedding, which begins none; the last is of samples alone.
-        let begun = layer > 0;
+        // The first norm follows an embedding, which begins none, and others a sum of experts; the last is of samples alone.
+        let begun = layer > 0 && config.experts_of(layer - 1).is_none();
         let norm = of(LayerTensor::AttentionNorm);
         match &rows.qkv {
             Some(projected) => {
@@ -327,9 +337,29 @@ impl<'a> DecoderLoading<'a> {
             None
         };
         let norm = of(LayerTensor::MlpNorm);
-        let around = (of(LayerTensor::PostAttentionNorm), Some(norm));
+        let dense = config.experts_of(layer).is_none();
+        let around = (of(LayerTensor::PostAttentionNorm), dense.then_some(norm));
         self.end_branch(builder, (&output, bias), &rows.attended, around, rows)?;
 
+        let [gate_up, down] = match (feed_forward, &rows.experts) {
+            (FeedForward::Dense(matrices), _) => matrices,
+            (FeedForward::Experts(experts), Some(of_experts)) => {
+                self.pre_norm(builder, norm, rows)?;
+                let (to, store) = match &rows.branch {
+                    Some(branch) if config.post_norms => (branch, NormStore::Plain),
+                    _ => (&rows.stream, NormStore::Add),
+                };
+                let buffers = [&rows.normed, &rows.active, to];
+                self.through_experts(builder, *experts, of_experts, buffers, store)?;
+                if config.post_norms {
+                    self.post_norm(builder, of(LayerTensor::PostMlpNorm), to, rows)?;
+                }
+                return Ok(());
+            }
+            (FeedForward::Experts(_), None) => return Ok(()),
+        };
+        let gate_up = self.pack("gate and up", gate_up)?;
+        let down = self.pack("down", down)?;
         let gated = Output::Rows(&rows.active, Store::Gated(config.activation));
         self.begin_branch(builder, norm, true, &gate_up, gated, rows)?;
         let next = (layer + 1 < config.layers.len())
@@ -414,16 +444,27 @@ impl<'a> DecoderLoading<'a> {
             result = to;
         }
         if config.post_norms {
-            let norm = self.norm(post_norm)?;
-            builder.rms_norm(
-                &norm,
-                [result, &rows.stream],
-                config.hidden,
-                config.norm_epsilon,
-                NormStore::Add,
-                Count::Rows,
-            )?;
+            self.post_norm(builder, post_norm, result, rows)?;
         }
         Ok(())
+    }
+
+    /// Norm of what a branch ends with, added to the stream.
+    fn post_norm(
+        &self,
+        builder: &mut Builder<'_>,
+        tensor: DecoderTensor,
+        branch: &Buffer,
+        rows: &Rows,
+    ) -> Result<(), LoadError> {
+        let norm = self.norm(tensor)?;
+        builder.rms_norm(
+            &norm,
+            [branch, &rows.stream],
+            self.config.hidden,
+            self.config.norm_epsilon,
+            NormStore::Add,
+            Count::Rows,
+        )
     }
 }

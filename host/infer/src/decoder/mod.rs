@@ -3,6 +3,7 @@
 //! It does not know requests or text: it knows KV blocks, positions and token ids.
 
 mod company;
+mod experts;
 mod fusion;
 mod gpu;
 mod loading;

@@ -71,6 +71,8 @@ impl DecoderOptions {
 
     /// Whether every number is within its limits, for this model.
     pub(super) fn check(&self, config: &ModelConfig) -> Result<(), LoadError> {
+        let experts = config.experts.as_ref();
+        let of_experts = experts.map_or(1, |experts| experts.intermediate);
         let heads = (config.heads + 2 * config.kv_heads).saturating_mul(config.head_dim);
         for (what, value, most) in [
             ("the model's vocabulary", config.vocabulary, MOST_TOKENS),
@@ -80,6 +82,7 @@ impl DecoderOptions {
                 config.intermediate,
                 MOST_WIDTH,
             ),
+            ("the width of the model's experts", of_experts, MOST_WIDTH),
             ("the model's width of all heads", heads, MOST_WIDTH),
             (
                 "the model's head_dim",
@@ -88,7 +91,7 @@ impl DecoderOptions {
             ),
             ("context", self.context, config.context),
             ("blocks", self.blocks, MOST_BLOCKS),
-            ("max_rows", self.max_rows, MOST_ROWS),
+            ("max_rows", self.max_rows, most_rows(config)),
             ("max_samples", self.max_samples, self.max_rows),
         ] {
             if value == 0 || value > most {
@@ -107,4 +110,14 @@ impl DecoderOptions {
     pub(super) fn cached_positions(&self) -> usize {
         self.blocks * BLOCK
     }
+}
+
+/// Rows of a pass at most: tiles of four pairs of a row and an expert must fit the 65,535 workgroups of an axis, and of some experts
+/// one is not full.
+fn most_rows(config: &ModelConfig) -> usize {
+    let Some(experts) = &config.experts else {
+        return MOST_ROWS;
+    };
+    let pairs = 4 * 65_535usize.saturating_sub(experts.count);
+    MOST_ROWS.min(pairs / experts.chosen.max(1))
 }

@@ -9,7 +9,7 @@ use super::passes::Piece;
 use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport};
-use crate::kernels::{KernelSet, products_by_name, rows_together};
+use crate::kernels::{KernelSet, Together, products_by_name, rows_together};
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
 use crate::program::Plan;
@@ -26,8 +26,8 @@ pub(crate) struct PaperDecoder {
     scratch: AttentionScratch,
     /// The kernels of its products, by name.
     pub(crate) products: String,
-    /// Rows that its attention takes together at most.
-    pub(crate) together: u32,
+    /// How its attention takes rows together.
+    pub(crate) together: Together,
 }
 
 impl PaperDecoder {
@@ -71,7 +71,10 @@ pub(crate) fn on_paper(
         memory,
         pass: [sizes.rows, sizes.samples],
         scratch: sizes.scratch,
-        together: rows_together(kernels.base, config.heads as u32, config.kv_heads as u32),
+        together: rows_together(
+            kernels.base,
+            [config.heads, config.kv_heads, config.head_dim],
+        ),
         products: products_by_name(kernels, &tested(checkpoint, config, options, fusion)?),
     })
 }

@@ -1,8 +1,9 @@
 //! A step as the device takes it: cut into passes of so many rows, each a list of words.
 
-use tidegate_contract::{BLOCK, Sampling, StepSequence};
+use tidegate_contract::{BLOCK, FedToken, Sampling, StepSequence};
 
 use super::company::{Partition, Row};
+use crate::kernels::{EmbedKernel, Together};
 use crate::program::{Extent, RowContext};
 
 /// Consecutive tokens of one sequence of a step.
@@ -52,23 +53,23 @@ pub(crate) struct StepWords {
     pub(crate) tables: Vec<u32>,
     /// What each row sees.
     pub(crate) row_contexts: Vec<RowContext>,
-    /// Rows that attention takes together at most; 0 where it does not ask which.
-    together: u32,
+    /// How attention takes rows together.
+    together: Together,
     /// Which it takes together in this pass.
     pub(crate) partition: Partition,
 }
 
 impl StepWords {
-    /// Words for kernels of attention that take so many rows together at most ([`rows_together`](crate::kernels::rows_together)).
-    pub(crate) fn new(together: u32) -> StepWords {
+    /// Words for kernels of attention that take rows together so ([`rows_together`](crate::kernels::rows_together)).
+    pub(crate) fn new(together: Together) -> StepWords {
         StepWords {
             together,
             ..StepWords::default()
         }
     }
 
-    /// Rows that attention takes together at most.
-    pub(crate) fn together(&self) -> u32 {
+    /// How attention takes rows together.
+    pub(crate) fn together(&self) -> Together {
         self.together
     }
 
@@ -133,10 +134,22 @@ impl StepWords {
         for (index, source) in sources.into_iter().enumerate() {
             self.step[4 + 4 * index + 3] = source;
         }
-        if self.together > 0 {
+        if self.together != Together::Unasked {
             self.take_together(&mut extent);
         }
         extent
+    }
+
+    /// Has tokens of a pass that was filled in fed on the device.
+    pub(crate) fn feed(&mut self, pass: &[Piece], fed: &[FedToken]) {
+        let mut row = 0;
+        for piece in pass {
+            let of_piece = |fed: &&FedToken| fed.sequence == piece.sequence;
+            if let Some(fed) = fed.iter().find(of_piece) {
+                self.step[4 + 4 * row + 1] = EmbedKernel::FED + fed.sampling as u32;
+            }
+            row += piece.to - piece.from;
+        }
     }
 
     /// Says which rows attention takes together.
@@ -146,7 +159,7 @@ impl StepWords {
             position: row.positions - 1,
         };
         let rows: Vec<Row> = self.row_contexts.iter().map(row).collect();
-        let partition = Partition::new(&rows, &self.tables, self.together);
+        let partition = Partition::of(self.together, &rows, &self.tables);
         let together = partition.together(&rows);
         for (row, together) in self.row_contexts.iter_mut().zip(together) {
             row.together = together;
@@ -255,8 +268,19 @@ mod tests {
             ]
             .concat()
         );
+        // A token that is fed, in the row of its sequence alone.
+        let step = [sequence(0, 2, 1), sequence(9, 1, 1), sequence(3, 1, 1)];
+        let fed = [(2, 5), (1, 0)].map(|(sequence, sampling)| FedToken { sequence, sampling });
+        let pass_of_fed = &passes(&step, 8, 8)[0];
+        let mut words_of_fed = StepWords::default();
+        words_of_fed.fill(&step, pass_of_fed, &mut Vec::new());
+        words_of_fed.feed(pass_of_fed, &fed);
+        let tokens = words_of_fed.step[4..].chunks(4).map(|entry| entry[1]);
+        let fed_from = |sampling| EmbedKernel::FED + sampling;
+        assert!(tokens.eq([0, 1, fed_from(0), fed_from(5)]));
+        let step = [sequence(15, 2, 0), sequence(0, 2, 1)];
         // Where attention asks which rows go together: none do, so few are they.
-        let mut asked = StepWords::new(8);
+        let mut asked = StepWords::new(Together::Sharing(8));
         let extent = asked.fill(&step, pass, &mut samples);
         assert_eq!(extent.company.alone, 4);
         assert_eq!(asked.step[..4], [4, 1, 17, 4]);

@@ -3,6 +3,7 @@
 use tidegate_contract::BLOCK;
 use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tensor};
 
+use super::experts::{ExpertSizes, FeedForward};
 use super::fusion::Fusion;
 use super::scratch::AttentionScratch;
 use super::{DecoderOptions, StepWords};
@@ -47,6 +48,7 @@ impl MemoryReport {
                 base,
                 matmul: KernelVariant::Portable,
                 reproducible: options.reproducible,
+                emulated: false,
             };
             let fusion = Fusion::largest(config, options.kv, kernels);
             DecoderSizes::new(config, options, kernels, fusion).report(weights)
@@ -57,7 +59,7 @@ impl MemoryReport {
             .unwrap_or_default();
         if asked_for(options.kernels)? == Some(KernelVariant::Dot) {
             let heads = config.heads * padded(config.head_dim);
-            let widths = [config.hidden, heads, config.intermediate];
+            let widths = [config.hidden, heads, widest_dense(config)];
             report.activations += most_quantized(options.max_rows, widths);
         }
         Ok(report)
@@ -97,8 +99,10 @@ pub(super) fn decoder_config(checkpoint: &Checkpoint) -> Result<&ModelConfig, Lo
 pub(super) struct DecoderSizes {
     /// Residual stream.
     pub(super) hidden: usize,
-    /// Feed-forward layer.
+    /// Feed-forward layer without experts, or that of a shared expert: the wider.
     pub(super) intermediate: usize,
+    /// Of layers with experts, if there are any.
+    pub(super) experts: Option<ExpertSizes>,
     /// Logits of a row.
     pub(super) vocabulary: usize,
     /// Query, key and value heads of a row before they are turned, unless their product does that.
@@ -141,7 +145,11 @@ impl DecoderSizes {
         let samples = rows.min(options.max_samples);
         DecoderSizes {
             hidden: padded(config.hidden),
-            intermediate: padded(config.intermediate),
+            intermediate: padded(widest_dense(config)),
+            experts: config
+                .experts
+                .as_ref()
+                .map(|experts| ExpertSizes::new(config, experts, rows)),
             vocabulary: padded(config.vocabulary),
             qkv: if fusion.heads {
                 0
@@ -178,7 +186,10 @@ impl DecoderSizes {
             + self.qkv
             + 2 * self.query
             + self.intermediate;
+        let experts = self.experts.as_ref();
+        let experts = experts.map_or(0, |experts| experts.elements(self.rows));
         let elements = self.rows * row
+            + experts
             + StepWords::most(self.rows)
             + self.scratch.elements
             + self.tables
@@ -214,14 +225,20 @@ pub(super) fn layer_heads(config: &ModelConfig, options: &DecoderOptions, layer:
     }
 }
 
-/// The matrices of a layer, to be packed: queries, keys and values; attention output; gate and up; down. `pairs` of a head are turned by
-/// their product.
-pub(super) fn layer_matrices<'a>(
+/// The widest of what all rows go through: feed-forward layers without experts, and shared experts.
+fn widest_dense(config: &ModelConfig) -> usize {
+    let dense = config.has_dense_layers().then_some(config.intermediate);
+    let shared = config.experts.as_ref().and_then(|experts| experts.shared);
+    dense.max(shared).unwrap_or(0)
+}
+
+/// The matrices of a layer's attention, to be packed: queries, keys and values; output. `pairs` of a head are turned by their product.
+pub(super) fn attention_matrices<'a>(
     checkpoint: &'a Checkpoint,
     config: &ModelConfig,
     layer: usize,
     pairs: usize,
-) -> Result<[Packing<'a>; 4], LoadError> {
+) -> Result<[Packing<'a>; 2], LoadError> {
     let part = |part| -> Result<Tensor<'a>, LoadError> {
         Ok(checkpoint.tensor(DecoderTensor::Layer(layer, part))?)
     };
@@ -233,8 +250,6 @@ pub(super) fn layer_matrices<'a>(
     Ok([
         Packing::turned_heads(qkv, config.head_dim, &[pairs, pairs, 0]),
         Packing::by_heads(part(LayerTensor::Output)?, config.head_dim),
-        Packing::alternating(part(LayerTensor::Gate)?, part(LayerTensor::Up)?),
-        Packing::plain(part(LayerTensor::Down)?),
     ])
 }
 
@@ -283,12 +298,15 @@ pub(super) fn tested(
         Store::Gated(config.activation),
         branch(config.post_norms),
     ];
+    let mut of_experts = Vec::new();
     for layer in 0..config.layers.len() {
-        let matrices = layer_matrices(checkpoint, config, layer, 0)?;
-        let [qkv, output, gate_up, down] = &matrices;
+        let [qkv, output] = &attention_matrices(checkpoint, config, layer, 0)?;
+        let feed_forward = FeedForward::of(checkpoint, config, layer)?;
         let [plain, attended, gated, fed] = stores;
         // As in `DecoderLoading::layer`.
-        let (first, last) = (layer == 0, layer + 1 == config.layers.len());
+        let begun = layer > 0 && config.experts_of(layer - 1).is_none();
+        let last = layer + 1 == config.layers.len();
+        let dense = config.experts_of(layer).is_none();
         let stream = |store, next| match fusion.norms && next {
             true => Store::Stream,
             false => store,
@@ -298,11 +316,19 @@ pub(super) fn tested(
         } else {
             plain
         };
-        products(qkv, heads, fusion.norms && !first);
-        products(output, stream(attended, true), false);
-        products(gate_up, gated, fusion.norms);
-        products(down, stream(fed, !last), false);
+        products(qkv, heads, fusion.norms && begun);
+        products(output, stream(attended, dense), false);
+        match &feed_forward {
+            FeedForward::Dense([gate_up, down]) => {
+                products(gate_up, gated, fusion.norms);
+                products(down, stream(fed, !last), false);
+            }
+            FeedForward::Experts(experts) => {
+                of_experts.extend(experts.tested(config.activation, config.post_norms));
+            }
+        }
     }
+    of_experts.into_iter().for_each(&mut add);
     if config.output_bias && config.post_norms {
         add(Tested::Bias(NormStore::Plain));
     } else if config.output_bias {
@@ -330,8 +356,9 @@ pub(super) fn weight_bytes(
     }
     let mut vectors = hidden;
     for layer in 0..config.layers.len() {
-        let matrices = layer_matrices(checkpoint, config, layer, 0)?;
+        let matrices = attention_matrices(checkpoint, config, layer, 0)?;
         total += matrices.iter().map(Packing::bytes).sum::<u64>();
+        total += FeedForward::of(checkpoint, config, layer)?.bytes();
         vectors += if config.post_norms { 4 } else { 2 } * hidden;
         vectors += if config.output_bias { hidden } else { 0 };
         vectors += if config.head_norms { 2 * head } else { 0 };

@@ -20,6 +20,10 @@ pub struct Features {
 /// Lanes of a subgroup at least.
 const LEAST_SUBGROUP: u32 = 4;
 
+/// Bytes of workgroup memory that are asked of a device, if it has as many: kernels by cooperative matrices need more than the 16 KiB
+/// that every device has.
+pub(super) const WORKGROUP_MEMORY: u32 = 32 << 10;
+
 impl Features {
     /// None of them.
     pub const NONE: Features = Features {
@@ -91,6 +95,7 @@ impl Features {
                 && adapter.get_info().subgroup_min_size >= LEAST_SUBGROUP,
             f16: has(wgpu::Features::SHADER_F16),
             cooperative: has(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
+                && adapter.limits().max_compute_workgroup_storage_size >= WORKGROUP_MEMORY
                 && adapter
                     .cooperative_matrix_properties()
                     .iter()

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fault::Faults;
+use super::features::WORKGROUP_MEMORY;
 use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, ready};
 use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Tested, Verdicts, Wrong, widths};
 use crate::load_error::LoadError;
@@ -146,6 +147,10 @@ impl Gpu {
             max_storage_buffers_per_shader_stage: storage_buffers,
             max_storage_buffer_binding_size: available.max_storage_buffer_binding_size,
             max_buffer_size: available.max_buffer_size,
+            max_compute_workgroup_storage_size: available
+                .max_compute_workgroup_storage_size
+                .min(WORKGROUP_MEMORY)
+                .max(defaults.max_compute_workgroup_storage_size),
             ..defaults
         };
         let masked = Features::ALL.without(options.features);
@@ -494,6 +499,16 @@ impl Open {
     pub(crate) fn is_idle(&self) -> bool {
         let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(wgpu::PollType::Poll)));
         matches!(polled, Ok(Ok(status)) if status.is_queue_empty())
+    }
+
+    /// Whether a submission has been done, as far as is known without waiting.
+    pub(crate) fn has_ended(&self, submission: &wgpu::SubmissionIndex) -> bool {
+        let wait = wgpu::PollType::Wait {
+            submission_index: Some(submission.clone()),
+            timeout: Some(Duration::ZERO),
+        };
+        let polled = catch_unwind(AssertUnwindSafe(|| self.device.poll(wait)));
+        matches!(polled, Ok(Ok(_)))
     }
 
     /// Waits for a submission without being told of any failure but a loss.

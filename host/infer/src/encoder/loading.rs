@@ -176,7 +176,7 @@ impl<'a> EncoderLoading<'a> {
         };
         let mut builder = Builder::new(Site::Device(self.gpu), self.kernels, &pass_buffers.step);
         let words = self.pack("words", Packing::plain(self.tensor(EncoderTensor::Words)?))?;
-        builder.embed(&words, &rows.stream, 1.0)?;
+        builder.embed(&words, None, &rows.stream, 1.0)?;
         let norm = self.norm(EncoderTensor::Norm, EncoderTensor::NormBias)?;
         let buffers = [&rows.stream, &self.places()?];
         builder.layer_norm(&norm, buffers, config.hidden, config.norm_epsilon, true)?;

@@ -3,14 +3,14 @@
 use super::Kernel;
 use super::binding::{Access, Bindings};
 use super::heads::{Heads, KvBuffers};
-use super::kv::KvPrecision;
+use super::kv::{KvPrecision, keys_file};
 use super::norm::{needs, reduction};
 use super::source::{LANES, for_each_lane, join, shader};
 use super::variant::Base;
 use crate::buffer::Buffer;
 use crate::device::Features;
 use crate::load_error::LoadError;
-use crate::program::{Axis, Builder, Count, Share, SizedKernel, Work};
+use crate::program::{Axis, Builder, Count, Share, SizedKernel, Splits, Work, visible_in};
 use crate::touch::{Area, Touch, Which};
 
 /// Positions of a split: what one workgroup of a GPU takes at a time.
@@ -20,7 +20,16 @@ pub(crate) const SPLIT: u32 = 256;
 const MOST_PARTS: u32 = 32;
 
 /// Lanes of that workgroup: one for each position, so that all keys of a split are on their way at once.
-const SPLIT_LANES: u32 = 256;
+const SPLIT_LANES: u32 = SPLIT;
+
+/// Queries that a workgroup of a GPU takes together: heads of neighbours in one sequence.
+const TILE_QUERIES: u32 = 32;
+
+/// Bytes of keys, or of values, that it has in its memory at once, but for what keeps lanes out of each other's way.
+const STAGED: u32 = 8192;
+
+/// Positions whose weights it has there at once.
+const TILE_STEP: u32 = 32;
 
 /// Most query heads that are taken together.
 const MOST_UNIT: u32 = 8;
@@ -28,7 +37,7 @@ const MOST_UNIT: u32 = 8;
 /// Queries that a software adapter takes together: a lane keeps the sums of each in registers.
 const MOST_QUERIES: u32 = 8;
 
-/// Rows that the words of a step name for a tile: as many as one has at most, of one query head each.
+/// Rows that the words of a step name for a tile on a software adapter: as many as one has at most, of one query head each.
 pub(crate) const TILE_ROWS: usize = MOST_QUERIES as usize;
 
 /// Lanes of a workgroup there: one vector of the CPU.
@@ -154,8 +163,43 @@ pub enum AttentionKernel {
         /// Whether the last workgroup of a row merges its splits.
         merges: bool,
     },
+    /// The same for a tile of neighbours in one sequence, with the same bits.
+    Tile {
+        /// Query heads taken together.
+        unit: u32,
+        /// Lanes that share a head: [`lanes_of_head`].
+        lanes: u32,
+        /// How keys and values are kept.
+        kv: KvPrecision,
+        /// Whether the last workgroup of a row merges its splits.
+        merges: bool,
+    },
     /// Splits merged.
     Merge,
+}
+
+/// How attention takes rows together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Together {
+    /// It does not ask.
+    #[default]
+    Unasked,
+    /// So many at most that begin with the same blocks, of one sequence or of several: software adapters.
+    Sharing(u32),
+    /// So many neighbours at most that end in the same split: GPUs.
+    Neighbours(u32),
+}
+
+/// Lanes that share a head of so many quads in the tiles of GPUs, if they are for so wide ones.
+fn lanes_of_head(stride4: u32) -> Option<u32> {
+    HEAD_LANES.into_iter().find(|lanes| stride4 <= *lanes)
+}
+
+const HEAD_LANES: [u32; 3] = [16, 32, 64];
+
+/// Rows that a GPU takes together at most.
+fn neighbours_of(unit: u32) -> u32 {
+    TILE_QUERIES / unit
 }
 
 /// Query heads taken together where `group` of them share a key and value head: the largest divisor up to 8.
@@ -211,6 +255,15 @@ fn unit_of_split(kv: KvPrecision) -> u32 {
     }
 }
 
+/// Bytes of a quad that is so kept.
+fn quad_bytes(kv: KvPrecision) -> u32 {
+    match kv {
+        KvPrecision::F32 => 16,
+        KvPrecision::F16 => 8,
+        KvPrecision::Int8 => 4,
+    }
+}
+
 /// How GPUs read keys and values.
 fn split_reads(kv: KvPrecision) -> &'static str {
     match kv {
@@ -230,6 +283,7 @@ impl AttentionKernel {
             AttentionKernel::Scores { .. } => "attention_scores",
             AttentionKernel::Values { .. } => "attention_values",
             AttentionKernel::Split { .. } => "attention",
+            AttentionKernel::Tile { .. } => "attention_tile",
             AttentionKernel::Merge => "attention_merge",
         }
     }
@@ -239,6 +293,10 @@ impl AttentionKernel {
             AttentionKernel::Split { base, merges, .. } => Features {
                 coherent: merges,
                 ..needs(base)
+            },
+            AttentionKernel::Tile { merges, .. } => Features {
+                coherent: merges,
+                ..Features::NONE
             },
             AttentionKernel::Scores {
                 broadcast: true, ..
@@ -269,7 +327,8 @@ impl AttentionKernel {
                 (4, Uniform),
                 (5, Write),
             ],
-            AttentionKernel::Split { merges: true, .. } => &[
+            AttentionKernel::Split { merges: true, .. }
+            | AttentionKernel::Tile { merges: true, .. } => &[
                 (0, Read),
                 (1, Read),
                 (2, Read),
@@ -280,7 +339,8 @@ impl AttentionKernel {
                 (7, Write),
                 (8, Write),
             ],
-            AttentionKernel::Split { merges: false, .. } => &[
+            AttentionKernel::Split { merges: false, .. }
+            | AttentionKernel::Tile { merges: false, .. } => &[
                 (0, Read),
                 (1, Read),
                 (2, Read),
@@ -321,6 +381,14 @@ impl AttentionKernel {
                     ],
                 )
             };
+        let (merged, parts) = match self {
+            AttentionKernel::Split { merges: true, .. }
+            | AttentionKernel::Tile { merges: true, .. } => (
+                shader!("attention/attention_merged.wgsl"),
+                shader!("attention/attention_parts_merged.wgsl"),
+            ),
+            _ => ("", shader!("attention/attention_parts.wgsl")),
+        };
         match self {
             AttentionKernel::Scores {
                 unit,
@@ -374,12 +442,7 @@ impl AttentionKernel {
                     shader!("attention/attention_values.wgsl"),
                 )
             }
-            AttentionKernel::Split {
-                base,
-                unit,
-                kv,
-                merges,
-            } => join(
+            AttentionKernel::Split { base, unit, kv, .. } => join(
                 &[
                     ("UNIT", unit_of_split(kv)),
                     ("LANES", SPLIT_LANES),
@@ -393,22 +456,48 @@ impl AttentionKernel {
                     shader!("step.wgsl"),
                     shader!("attention/tables.wgsl"),
                     shader!("attention/paged.wgsl"),
+                    keys_file(Base::Portable),
                     kv.file(),
                     reduction(base),
                     shader!("attention/attention.wgsl"),
                     shader!("attention/attention_splits.wgsl"),
+                    shader!("attention/attention_shares.wgsl"),
                     split_reads(kv),
-                    if merges {
-                        shader!("attention/attention_merged.wgsl")
-                    } else {
-                        ""
-                    },
-                    if merges {
-                        shader!("attention/attention_parts_merged.wgsl")
-                    } else {
-                        shader!("attention/attention_parts.wgsl")
-                    },
+                    merged,
+                    parts,
                     shader!("attention/attention_split.wgsl"),
+                ],
+            ),
+            AttentionKernel::Tile {
+                unit, lanes, kv, ..
+            } => join(
+                &[
+                    ("UNIT", unit_of_split(kv)),
+                    ("LANES", SPLIT_LANES),
+                    ("HEADS", unit),
+                    ("ROWS", neighbours_of(unit)),
+                    ("SPLIT", SPLIT),
+                    ("MOST_PARTS", MOST_PARTS),
+                    ("HEAD_LANES", lanes),
+                    (
+                        "COLUMNS",
+                        STAGED / (SPLIT * unit_of_split(kv) * quad_bytes(kv)),
+                    ),
+                    ("VALUES", (STAGED / (lanes * quad_bytes(kv))).min(TILE_STEP)),
+                ],
+                &[
+                    shader!("step.wgsl"),
+                    shader!("attention/tables.wgsl"),
+                    shader!("attention/paged.wgsl"),
+                    keys_file(Base::Portable),
+                    kv.file(),
+                    shader!("attention/attention.wgsl"),
+                    shader!("attention/attention_splits.wgsl"),
+                    shader!("attention/attention_shares.wgsl"),
+                    split_reads(kv),
+                    merged,
+                    parts,
+                    shader!("attention/attention_tile.wgsl"),
                 ],
             ),
             AttentionKernel::Merge => join(
@@ -444,10 +533,17 @@ impl AttentionKernel {
                         }
                     }
                 }
-                for base in [Base::Portable, Base::Subgroup] {
-                    kernels.extend([false, true].map(|merges| AttentionKernel::Split {
+                for merges in [false, true] {
+                    let bases = [Base::Portable, Base::Subgroup];
+                    kernels.extend(bases.map(|base| AttentionKernel::Split {
                         base,
                         unit,
+                        kv,
+                        merges,
+                    }));
+                    kernels.extend(HEAD_LANES.map(|lanes| AttentionKernel::Tile {
+                        unit,
+                        lanes,
                         kv,
                         merges,
                     }));
@@ -469,7 +565,7 @@ pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u3
             (heads.heads as usize * scores, scores as u32)
         }
         Base::Portable | Base::Subgroup => {
-            let visible = (heads.window as usize).saturating_add(3).min(positions);
+            let visible = (visible_in(heads.window) as usize).min(positions);
             let parts = visible.div_ceil(SPLIT as usize).min(MOST_PARTS as usize);
             let part = (heads.stride4() as usize + 1) * 4;
             (heads.heads as usize * parts * part, parts as u32)
@@ -482,11 +578,15 @@ pub(crate) fn merges(base: Base, features: Features) -> bool {
     base != Base::Software && features.coherent
 }
 
-/// Rows that go together at most where a step says which do: 1 if none do, 0 where no kernel asks.
-pub(crate) fn rows_together(base: Base, heads: u32, kv_heads: u32) -> u32 {
+/// Which rows go together, of heads `dim` elements wide.
+pub(crate) fn rows_together(base: Base, [heads, kv_heads, dim]: [usize; 3]) -> Together {
+    let unit = unit_of((heads / kv_heads.max(1)) as u32);
     match base {
-        Base::Software => tile_of(unit_of(heads / kv_heads.max(1))),
-        Base::Portable | Base::Subgroup => 0,
+        Base::Software => Together::Sharing(tile_of(unit)),
+        Base::Portable | Base::Subgroup => {
+            let tile = lanes_of_head(dim.div_ceil(4) as u32).map(|_| neighbours_of(unit));
+            Together::Neighbours(tile.unwrap_or(1))
+        }
     }
 }
 
@@ -538,18 +638,11 @@ impl Builder<'_> {
             return self.software_attention(heads, buffers, cache);
         }
         let merges = written.is_some();
-        let kernel = Kernel::Attention(AttentionKernel::Split {
-            base: self.kernels.base,
-            unit,
-            kv,
-            merges,
-        });
-        let parts_of_row = Axis::Parts {
-            of: Count::Visible(heads.window),
+        let splits = Splits {
             each: SPLIT,
             most: MOST_PARTS,
+            window: heads.window,
         };
-        let grid = [parts_of_row, units, rows];
         let mut buffers = vec![
             self.step,
             cache.tables,
@@ -561,31 +654,48 @@ impl Builder<'_> {
             output,
         ];
         buffers.extend(written);
-        let both = Work::positions(2 * each, heads.window);
-        let (window, most) = (heads.window, SPLIT);
-        let beyond = Which::Beyond { window, most };
-        let within = Which::Within { window, most };
+        let in_parts = Which::InParts(splits);
         let parts = Area::Parts {
             bytes: u64::from(heads.heads) * (head + 16),
-            each: SPLIT,
-            most: MOST_PARTS,
-            window: heads.window,
+            splits,
         };
         let mut touches = vec![
             cached(2),
             queried(3),
             cached(5),
-            Touch::write(6, parts).of(beyond),
-            Touch::write(7, row).of(within),
+            Touch::write(6, parts).of(in_parts),
+            Touch::write(7, row).of(Which::Whole(splits)),
         ];
         if merges {
-            touches.push(Touch::read(6, parts).of(beyond));
-            touches.push(Touch::write(7, row).of(beyond));
+            touches.push(Touch::read(6, parts).of(in_parts));
+            touches.push(Touch::write(7, row).of(in_parts));
             let each = Area::Cells(u64::from(heads.heads / unit) * 4);
-            touches.push(Touch::update(8, each).of(beyond));
+            touches.push(Touch::update(8, each).of(in_parts));
         }
-        let choice = SizedKernel::always(kernel, grid);
-        self.dispatch(Count::Rows, &[choice], &buffers, both, &touches)?;
+        let tile = lanes_of_head(heads.stride4()).map(|lanes| AttentionKernel::Tile {
+            unit,
+            lanes,
+            kv,
+            merges,
+        });
+        let alone = AttentionKernel::Split {
+            base: self.kernels.base,
+            unit,
+            kv,
+            merges,
+        };
+        let of_tiles = tile.map(|tile| (tile, Count::Tiles(heads.window), Share::Together));
+        let of_rows = (alone, Count::Alone, Share::Alone);
+        for (kernel, of, share) in of_tiles.into_iter().chain([of_rows]) {
+            let grid = [Axis::Parts(splits), units, Axis::Per { of, each: 1 }];
+            let choice = SizedKernel::always(Kernel::Attention(kernel), grid);
+            let work = Work::Positions {
+                each: 2 * each,
+                window: heads.window,
+                share,
+            };
+            self.dispatch(of, &[choice], &buffers, work, &touches)?;
+        }
         if merges {
             return Ok(());
         }
@@ -598,8 +708,8 @@ impl Builder<'_> {
         };
         let work = Work::positions(each.div_ceil(u64::from(SPLIT)), heads.window);
         let touches = [
-            Touch::read(1, parts).of(beyond),
-            Touch::write(2, row).of(beyond),
+            Touch::read(1, parts).of(in_parts),
+            Touch::write(2, row).of(in_parts),
         ];
         let choice = SizedKernel::always(kernel, grid);
         self.dispatch(rows_beyond, &[choice], &buffers, work, &touches)
@@ -629,9 +739,11 @@ impl Builder<'_> {
         };
         let scored = Area::Parts {
             bytes: u64::from(heads.heads) * 4,
-            each: 1,
-            most: u32::MAX,
-            window,
+            splits: Splits {
+                each: 1,
+                most: u32::MAX,
+                window,
+            },
         };
         let part = |rows: u32| match rows {
             1 => (Count::Alone, Count::VisibleAlone(window), Share::Alone),

@@ -180,9 +180,7 @@ fn sums_in_one_order(
     variant: KernelVariant,
 ) -> Result<(), LoadError> {
     let why = match variant {
-        KernelVariant::F16 | KernelVariant::Cooperative => {
-            format!("they {SUMS_BY_ROWS}")
-        }
+        KernelVariant::F16 => format!("they {SUMS_BY_ROWS}"),
         KernelVariant::Subgroup if !are_alike(subgroup_lanes) => unlike_subgroups(subgroup_lanes),
         _ => return Ok(()),
     };

@@ -8,16 +8,16 @@ pub(super) fn source(stored: StorageFormat, rows: u32) -> String {
     let Description { texts, columns, .. } = stored.description();
     let octets = for_each_lane(columns.octets(), shader!("matmul/matmul_octet.wgsl"));
     let text = shader!("matmul/matmul_columns.wgsl").replace("$OCTETS", &octets);
-    texts.columns.to_owned() + "\n" + &for_each_row(rows, &text)
+    texts.columns.to_owned() + "\n" + &for_each("$R", rows, &text)
 }
 
-/// Every line with `$R` once for each row.
-fn for_each_row(rows: u32, text: &str) -> String {
+/// Every line with a letter once for each of so many numbers, which stand for it.
+pub(super) fn for_each(letter: &str, count: u32, text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
-        let times = if line.contains("$R") { rows } else { 1 };
-        for row in 0..times {
-            out += &line.replace("$R", &row.to_string());
+        let times = if line.contains(letter) { count } else { 1 };
+        for number in 0..times {
+            out += &line.replace(letter, &number.to_string());
             out.push('\n');
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use super::binding::{Access, Bindings};
-use super::kv::KvPrecision;
+use super::kv::{KvPrecision, keys_file};
 use super::norm::{needs, reduction};
 use super::source::{LANES, join, shader};
 use super::variant::Base;
@@ -64,6 +64,7 @@ impl HeadsKernel {
             shader!("step.wgsl"),
             shader!("attention/tables.wgsl"),
             shader!("attention/paged.wgsl"),
+            keys_file(self.base),
             self.kv.file(),
             reduction(self.base),
             shader!("attention/heads.wgsl"),

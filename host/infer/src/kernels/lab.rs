@@ -5,7 +5,8 @@ use tidegate_contract::{BLOCK, StepSequence};
 use super::choice::has_what_is_needed;
 use super::heads::KvBuffers;
 use super::{
-    Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, merges, rows_together, scratch,
+    Base, Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, merges, rows_together,
+    scratch,
 };
 use crate::buffer::Buffer;
 use crate::decoder::StepWords;
@@ -163,6 +164,21 @@ impl Lab {
         })
     }
 
+    /// With plain arithmetic in place of cooperative matrices, in the kernels that have those ([`KernelSet::emulated`]).
+    #[must_use]
+    pub fn emulating(gpu: &Gpu, checked: bool) -> Lab {
+        let variant = KernelVariant::Cooperative;
+        let kernels = KernelSet {
+            emulated: true,
+            ..KernelSet::of(variant, gpu.is_software(), gpu.features().subgroup)
+        };
+        Lab {
+            gpu: gpu.clone(),
+            kernels,
+            checked,
+        }
+    }
+
     /// RMSNorm of `input` `[rows, weight.len()]`, added to `sum` if there is one; output `[rows, width padded to 4]`.
     ///
     /// # Errors
@@ -237,7 +253,12 @@ impl Lab {
         step: &[StepSequence],
     ) -> Result<Experiment, LoadError> {
         let queries = self.padded(queries, shape.dim)?;
-        let (keys, values) = (self.cached(keys, shape)?, self.cached(values, shape)?);
+        let values = self.buffer(&shape.kv.kept(values, shape.kv_heads, shape.dim))?;
+        let mut keys = shape.kv.kept(keys, shape.kv_heads, shape.dim);
+        if self.keys_by_column() {
+            keys = shape.kv.by_column(&keys, shape.kv_heads, shape.dim);
+        }
+        let keys = self.buffer(&keys)?;
         let rows: usize = step.iter().map(|sequence| sequence.tokens.len()).sum();
         let heads = shape.heads();
         let (row, _) = scratch(self.kernels.base, &heads, shape.context);
@@ -247,7 +268,7 @@ impl Lab {
             merges(self.kernels.base, self.gpu.features()).then(|| self.output(rows * shape.heads));
         let outputs = [Some(output.clone()), written.clone()];
         let outputs = outputs.into_iter().flatten().collect();
-        let together = rows_together(self.kernels.base, heads.heads, heads.kv_heads);
+        let together = rows_together(self.kernels.base, [shape.heads, shape.kv_heads, shape.dim]);
         let words = StepWords::new(together);
         self.experiment_of(words, step, outputs, |builder, tables| {
             let cache = KvBuffers {
@@ -375,12 +396,12 @@ impl Lab {
         self.buffer(bytemuck::cast_slice(&pad(values, width)))
     }
 
-    /// Keys or values as they are kept.
-    fn cached(&self, values: &[f32], shape: HeadShape) -> Result<Buffer, LoadError> {
-        self.buffer(&shape.kv.kept(values, shape.kv_heads, shape.dim))
+    /// Whether keys lie by column in a block, and not by position as values do.
+    fn keys_by_column(&self) -> bool {
+        self.kernels.base != Base::Software
     }
 
-    /// Output number `index` of an experiment that wrote keys or values, `[blocks, BLOCK, kv_heads, dim]`.
+    /// Output number `index` of an experiment that wrote keys, 1, and values, 2: `[blocks, BLOCK, kv_heads, dim]`.
     ///
     /// # Errors
     /// The device failed.
@@ -391,8 +412,11 @@ impl Lab {
         shape: HeadShape,
     ) -> Result<Vec<f32>, LoadError> {
         let words = self.words_of(experiment, index)?;
-        let words = words.get(..shape.cache()).unwrap_or(&words);
-        Ok(shape.kv.read(words, shape.kv_heads, shape.dim))
+        let mut words = words.get(..shape.cache()).unwrap_or(&words).to_vec();
+        if index == 1 && self.keys_by_column() {
+            words = shape.kv.by_position(&words, shape.kv_heads, shape.dim);
+        }
+        Ok(shape.kv.read(&words, shape.kv_heads, shape.dim))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::binding::{Access, Bindings};
 use super::columns;
+use super::cooperative::{self, Cut};
 use super::kv::KvPrecision;
 use super::source::{LANES, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
@@ -17,6 +18,16 @@ const MOST_PARTIAL: u32 = 1024;
 
 /// The binding of the first plane of weights beside the values; the others follow.
 const FIRST_PLANE: u32 = 5;
+
+/// Lanes of a workgroup at most, which every device has.
+const MOST_LANES: u32 = 256;
+
+/// How far off a sum of products in f16 may be, as a share of all its products' magnitudes: an input and a weight are rounded to 11 bits
+/// each, which is 2^-10 of their product together; what sums in f32 add is little beside it.
+pub const F16_TOLERANCE: f64 = 1.1e-3;
+
+/// Lanes of what stands in for a subgroup where cooperative matrices are emulated.
+const EMULATED_LANES: u32 = 32;
 
 /// Storage buffers that a product binds at most where it begins a norm: of q6_K.
 pub(crate) const STREAM_BUFFERS: u32 = 10;
@@ -89,6 +100,7 @@ impl Store {
                 kv.file(),
                 shader!("matmul/store_heads.wgsl"),
                 shader!("attention/paged.wgsl"),
+                shader!("attention/keys_by_column.wgsl"),
             ],
             Store::Gated(activation) => vec![
                 activate(Some(activation)),
@@ -139,10 +151,12 @@ pub enum Tiling {
     },
     /// 64 by 64 in a workgroup, through its memory in f16: GPUs with f16, many rows.
     TileF16,
-    /// 64 by 64 in a workgroup of four subgroups, by cooperative matrices: GPUs that have them, many rows.
+    /// By cooperative matrices, in f16 with sums in f32: GPUs that have them, at any number of rows.
     Cooperative {
-        /// Lanes of the workgroup.
-        lanes: u32,
+        /// Rows and columns of a workgroup, and who has which.
+        cut: Cut,
+        /// Whether plain arithmetic stands in for the matrices: [`KernelSet::emulated`].
+        emulated: bool,
     },
     /// `rows` by 4 in a workgroup that shares the width, with the input in int8: only of formats that have dots.
     Dot {
@@ -164,7 +178,7 @@ impl Tiling {
     /// Every tiling of a set of kernels for weights that are so stored, from few rows to many: each with the most rows it is
     /// chosen for.
     ///
-    /// All but those of f16 and of cooperative matrices keep one order of sums at any number of rows.
+    /// All but those of f16 keep one order of sums at any number of rows.
     #[must_use]
     pub fn of(
         kernels: KernelSet,
@@ -194,16 +208,30 @@ impl Tiling {
                 (u32::MAX, Tiling::Dot { rows: 4 }),
             ],
             KernelVariant::F16 => vec![(1, reduce(1)), (8, reduce(4)), (u32::MAX, Tiling::TileF16)],
-            KernelVariant::Cooperative => vec![
-                (1, reduce(1)),
-                (8, reduce(4)),
-                (
-                    u32::MAX,
-                    Tiling::Cooperative {
-                        lanes: 4 * subgroups.lanes,
+            KernelVariant::Cooperative => {
+                let emulated = kernels.emulated;
+                let lanes = if emulated {
+                    EMULATED_LANES
+                } else {
+                    subgroups.lanes
+                };
+                let cooperative = |rows, columns, slices| Tiling::Cooperative {
+                    cut: Cut {
+                        rows,
+                        columns,
+                        slices,
+                        lanes,
                     },
-                ),
-            ],
+                    emulated,
+                };
+                vec![
+                    // Rows are padded to 16 anyway. Few columns: many workgroups; each reads all of its rows, which are few too.
+                    (4, cooperative(16, 16, (MOST_LANES / lanes).min(8))),
+                    (16, cooperative(16, 32, 4)),
+                    (32, cooperative(32, 32, 4)),
+                    (u32::MAX, cooperative(64, 64, 1)),
+                ]
+            }
             KernelVariant::Portable | KernelVariant::Subgroup => vec![
                 // Few rows: many lanes for each column, so that all of a device is at work.
                 (1, columns(1, 4, 64)),
@@ -214,13 +242,56 @@ impl Tiling {
         }
     }
 
+    /// The same for products with experts, from few rows of an expert to many: those that round no input.
+    pub(crate) fn of_experts(
+        kernels: KernelSet,
+        stored: StorageFormat,
+        subgroups: Subgroups,
+    ) -> Vec<Tiling> {
+        let mut tilings: Vec<Tiling> = Tiling::of(kernels, stored, subgroups)
+            .into_iter()
+            .map(|(_, tiling)| tiling)
+            .filter(|tiling| !tiling.rounds())
+            .collect();
+        if tilings.is_empty() {
+            let subgroup = kernels.base == Base::Subgroup;
+            tilings.extend([1, 4].map(|rows| Tiling::Reduce { rows, subgroup }));
+        }
+        tilings
+    }
+
+    /// The same for products that decide something: those that round no input but to what it must be for their weights.
+    pub(crate) fn of_decisions(
+        kernels: KernelSet,
+        stored: StorageFormat,
+        subgroups: Subgroups,
+    ) -> Vec<(u32, Tiling)> {
+        let mut tilings = Tiling::of(kernels, stored, subgroups);
+        if tilings.iter().any(|(_, tiling)| !tiling.rounds()) {
+            tilings.retain(|(_, tiling)| !tiling.rounds());
+        }
+        if let Some(last) = tilings.last_mut() {
+            last.0 = u32::MAX;
+        }
+        tilings
+    }
+
+    /// Whether it multiplies rounded inputs.
+    fn rounds(self) -> bool {
+        matches!(
+            self,
+            Tiling::TileF16 | Tiling::Cooperative { .. } | Tiling::Dot { .. }
+        )
+    }
+
     /// Columns / 4 and rows of a workgroup.
     pub(crate) fn extent(self) -> [u32; 2] {
         match self {
             Tiling::Registers { rows, .. } => [8, rows],
             Tiling::Reduce { rows, .. } | Tiling::Dot { rows } => [1, rows],
             Tiling::Columns { rows, across, .. } => [across, rows],
-            Tiling::TileF16 | Tiling::Cooperative { .. } => [16, 64],
+            Tiling::TileF16 => [16, 64],
+            Tiling::Cooperative { cut, .. } => [cut.columns / 4, cut.rows],
         }
     }
 }
@@ -236,6 +307,8 @@ pub struct MatmulKernel {
     pub store: Store,
     /// Whether sums are scaled as the norm of their row says, whose weights are in the input.
     pub normed: bool,
+    /// Whether its rows are pairs of a row and an expert, and its weights those of experts.
+    pub routed: bool,
 }
 
 impl MatmulKernel {
@@ -243,9 +316,17 @@ impl MatmulKernel {
         "matmul"
     }
 
-    /// Whether some model runs it: products by columns do norms, of the stream and for what a layer begins with.
+    /// Whether some model runs it: products for GPUs do norms, of the stream and for what a layer begins with.
     fn is_used(self) -> bool {
-        let columns = matches!(self.tiling, Tiling::Columns { .. });
+        let columns = matches!(
+            self.tiling,
+            Tiling::Columns { .. } | Tiling::Cooperative { .. }
+        );
+        if self.routed {
+            return !self.normed
+                && !self.tiling.rounds()
+                && matches!(self.store, Store::Plain | Store::Gated(_));
+        }
         match (self.store, self.normed) {
             (Store::Stream, normed) => columns && !normed,
             (Store::Heads(_), _) => columns,
@@ -265,7 +346,9 @@ impl MatmulKernel {
                 f16: true,
                 ..Features::NONE
             },
-            Tiling::Cooperative { .. } => Features {
+            Tiling::Cooperative {
+                emulated: false, ..
+            } => Features {
                 subgroup: true,
                 f16: true,
                 cooperative: true,
@@ -296,6 +379,9 @@ impl MatmulKernel {
             bindings.extend([(14, Uniform), (15, Read), (16, Read)]);
             bindings.extend(written.into_iter().chain([(19, Read)]));
         }
+        if self.routed {
+            bindings.push((20, Read));
+        }
         bindings
     }
 
@@ -305,6 +391,12 @@ impl MatmulKernel {
         files.extend(self.store.files());
         if !matches!(self.tiling, Tiling::Dot { .. }) {
             files.push(shader!("matmul/input_f32.wgsl"));
+        }
+        if !self.tiling.rounds() {
+            files.push(match self.routed {
+                true => shader!("matmul/rows_routed.wgsl"),
+                false => shader!("matmul/rows_plain.wgsl"),
+            });
         }
         let written;
         let mut enable: &[&str] = &[];
@@ -365,11 +457,24 @@ impl MatmulKernel {
                 files.push(shader!("matmul/matmul_tile_f16.wgsl"));
                 Vec::new()
             }
-            Tiling::Cooperative { lanes } => {
-                enable = &["f16", "wgpu_cooperative_matrix"];
-                files.extend(weights(self.stored, Layout::Rows));
-                files.push(shader!("matmul/matmul_cooperative.wgsl"));
-                vec![("LANES", lanes)]
+            Tiling::Cooperative { cut, emulated } => {
+                files.extend(weights(self.stored, Layout::Tiles));
+                files.push(if self.normed {
+                    shader!("matmul/cooperative_normed.wgsl")
+                } else {
+                    shader!("matmul/columns_plain.wgsl")
+                });
+                let mut constants = cut.constants(self.normed);
+                written = if emulated {
+                    constants.push(("SUBGROUP", cut.lanes));
+                    cooperative::emulated(&cut.source(self.stored))
+                } else {
+                    enable = &["f16", "wgpu_cooperative_matrix"];
+                    files.push(shader!("matmul/cooperative.wgsl"));
+                    cut.source(self.stored)
+                };
+                files.push(&written);
+                constants
             }
             Tiling::Dot { rows } => {
                 files.push(shader!("weights/layout_rows.wgsl"));
@@ -392,15 +497,20 @@ impl MatmulKernel {
                 let set = KernelSet::of(variant, false, broadcast);
                 let subgroups = Subgroups { broadcast, lanes };
                 for stored in StorageFormat::ALL {
-                    for (_, tiling) in Tiling::of(set, stored, subgroups) {
-                        let kernel = |store, normed| MatmulKernel {
+                    let tilings = Tiling::of(set, stored, subgroups).into_iter();
+                    let tilings = tilings.map(|(_, tiling)| tiling);
+                    let of_experts = Tiling::of_experts(set, stored, subgroups);
+                    for tiling in tilings.chain(of_experts) {
+                        let kernel = |store, (normed, routed)| MatmulKernel {
                             tiling,
                             stored,
                             store,
                             normed,
+                            routed,
                         };
                         for store in Store::ALL {
-                            let each = [false, true].map(|normed| kernel(store, normed));
+                            let each = [(false, false), (true, false), (false, true)]
+                                .map(|which| kernel(store, which));
                             let used = each.into_iter().filter(|kernel| kernel.is_used());
                             kernels.extend(used.filter(|kernel| seen.insert(*kernel)));
                         }
@@ -459,6 +569,9 @@ impl EmbedKernel {
     /// Lanes of a workgroup.
     pub(crate) const LANES: u32 = LANES;
 
+    /// In place of a token id, with the number of a sampling added: what that sampling of the step before draws.
+    pub(crate) const FED: u32 = 1 << 31;
+
     pub(crate) fn name(self) -> &'static str {
         "embed"
     }
@@ -469,7 +582,7 @@ impl EmbedKernel {
 
     pub(crate) fn bindings(self) -> Vec<(u32, Access)> {
         use Access::{Read, Uniform, Write};
-        let mut bindings = vec![(0, Read), (1, Read), (3, Write), (4, Uniform)];
+        let mut bindings = vec![(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform)];
         bindings.extend(more_planes(self.stored));
         bindings
     }
@@ -478,7 +591,7 @@ impl EmbedKernel {
         let mut files = vec![shader!("step.wgsl")];
         files.extend(weights(self.stored, self.layout));
         files.push(shader!("weights/embed.wgsl"));
-        join(&[("LANES", Self::LANES)], &files)
+        join(&[("LANES", Self::LANES), ("FED", Self::FED)], &files)
     }
 
     pub(crate) fn in_use() -> Vec<EmbedKernel> {

@@ -28,14 +28,14 @@ pub enum NormStore {
 }
 
 impl NormStore {
-    const ALL: [NormStore; 2] = [NormStore::Plain, NormStore::Add];
+    pub(super) const ALL: [NormStore; 2] = [NormStore::Plain, NormStore::Add];
 
-    fn constant(self) -> (&'static str, u32) {
+    pub(super) fn constant(self) -> (&'static str, u32) {
         ("ADD", u32::from(self == NormStore::Add))
     }
 
     /// What is done with the output.
-    fn touch(self, buffer: usize, area: Area) -> Touch {
+    pub(super) fn touch(self, buffer: usize, area: Area) -> Touch {
         match self {
             NormStore::Plain => Touch::write(buffer, area),
             NormStore::Add => Touch::update(buffer, area),

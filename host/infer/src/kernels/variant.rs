@@ -82,6 +82,8 @@ pub struct KernelSet {
     pub matmul: KernelVariant,
     /// Whether every product is summed in one order at any number of rows.
     pub reproducible: bool,
+    /// Whether plain arithmetic stands in for cooperative matrices, in the same kernels: for tests on devices without them.
+    pub emulated: bool,
 }
 
 impl KernelSet {
@@ -101,6 +103,7 @@ impl KernelSet {
             base,
             matmul: variant,
             reproducible: false,
+            emulated: false,
         }
     }
 }

@@ -28,7 +28,7 @@ impl Shard {
 }
 
 /// What tilings take of a device's subgroups.
-fn subgroups(traits: Traits) -> Subgroups {
+pub(super) fn subgroups(traits: Traits) -> Subgroups {
     let [least, most] = traits.subgroup_lanes;
     Subgroups {
         broadcast: traits.features.subgroup && least >= 8,
@@ -37,10 +37,12 @@ fn subgroups(traits: Traits) -> Subgroups {
 }
 
 impl Builder<'_> {
-    /// Token rows of `table` times `scale` into `output` `[rows, width]`.
+    /// Token rows of `table` times `scale` into `output` `[rows, width]`. `drawn` is where the step before leaves what it draws,
+    /// as `shaders/sampling/sampling_result.wgsl` writes it, for tokens that are fed from there.
     pub(crate) fn embed(
         &mut self,
         table: &Matrix,
+        drawn: Option<&Buffer>,
         output: &Buffer,
         scale: f32,
     ) -> Result<(), LoadError> {
@@ -56,7 +58,7 @@ impl Builder<'_> {
                 shard.columns as u32,
                 scale.to_bits(),
                 table.groups as u32,
-                0,
+                table.columns as u32,
                 0,
                 0,
             ];
@@ -69,13 +71,15 @@ impl Builder<'_> {
                 },
                 Axis::Fixed(1),
             ];
-            let mut buffers = vec![self.step, &shard.values, output, &parameters];
+            // Where no token is fed nobody reads it.
+            let drawn = drawn.unwrap_or(self.step);
+            let mut buffers = vec![self.step, &shard.values, drawn, output, &parameters];
             buffers.extend(shard.more());
             let work = Work::Rows(table.width as u64);
             // Each row is in one shard; which, the host does not ask. They are counted in the first.
             let first = [
                 Touch::read(1, Area::Cells(shard.row_bytes(table.groups))),
-                Touch::write(2, Area::Cells(table.width as u64 * 4)),
+                Touch::write(3, Area::Cells(table.width as u64 * 4)),
             ];
             let touches = if shard.first == 0 { &first[..] } else { &[] };
             let choice = SizedKernel::always(kernel, grid);
@@ -93,6 +97,19 @@ impl Builder<'_> {
         of: Count,
     ) -> Result<(), LoadError> {
         self.product(matrix, input_output, store, Beside::default(), of)
+    }
+
+    /// `input` `[rows, matrix.width]` times `matrix` for all rows, by kernels that do not round it: something is decided by the sums.
+    pub(crate) fn matmul_decision(
+        &mut self,
+        matrix: &Matrix,
+        input_output: [&Buffer; 2],
+    ) -> Result<(), LoadError> {
+        let beside = Beside {
+            decides: true,
+            ..Beside::default()
+        };
+        self.product(matrix, input_output, Store::Plain, beside, Count::Rows)
     }
 
     /// `input` times `matrix` for all rows of a step, into `output`.
@@ -192,7 +209,10 @@ impl Builder<'_> {
             let mut parameters = vec![columns4, width4, stride, first, samples, groups, parts, 0];
             parameters.extend(norm.into_iter().chain([0, 0]));
             let parameters = self.uniform("matmul", &parameters);
-            let tilings = Tiling::of(self.kernels, shard.stored, subgroups);
+            let tilings = match beside.decides {
+                true => Tiling::of_decisions(self.kernels, shard.stored, subgroups),
+                false => Tiling::of(self.kernels, shard.stored, subgroups),
+            };
             let dot = tilings
                 .iter()
                 .any(|(_, tiling)| matches!(tiling, Tiling::Dot { .. }));
@@ -209,10 +229,11 @@ impl Builder<'_> {
                         stored: shard.stored,
                         store,
                         normed: beside.squares.is_some(),
+                        routed: false,
                     }),
                     grid: match tiling {
                         // Those that read the same weights run side by side.
-                        Tiling::Columns { .. } => [rows, columns, one],
+                        Tiling::Columns { .. } | Tiling::Cooperative { .. } => [rows, columns, one],
                         _ => [columns, rows, one],
                     },
                 });
@@ -412,6 +433,8 @@ struct Beside<'a> {
     next: Option<(&'a Buffer, BeforeNorm<'a>)>,
     /// Where the output is heads: the parameters of [`Heads`], and where they go.
     heads: Option<(&'a Buffer, HeadsOutput<'a>)>,
+    /// Whether something is decided by the sums, so that the input is not rounded.
+    decides: bool,
 }
 
 impl<'a> Beside<'a> {

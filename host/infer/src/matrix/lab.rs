@@ -4,9 +4,9 @@ use tidegate_contract::StepSequence;
 use tidegate_weights::{Activation, Tensor};
 
 use super::layout::TILE;
-use super::{Matrix, Packing, StorageFormat};
-use crate::kernels::Store;
+use super::{ExpertMatrix, ExpertPacking, Matrix, Packing, StorageFormat};
 use crate::kernels::lab::{Experiment, Lab, sequence};
+use crate::kernels::{EmbedKernel, Store};
 use crate::load_error::LoadError;
 use crate::program::Count;
 use crate::site::Site;
@@ -20,7 +20,8 @@ fn tokens(tokens: &[u32]) -> StepSequence {
 }
 
 impl Lab {
-    /// Rows of an embedding `[tokens, width]` for `ids`, times `scale`; output `[ids, width padded to 4]`.
+    /// Rows of an embedding `[tokens, width]` for `ids`, then for `drawn` as the step before leaves them, the last of them first,
+    /// times `scale`; output `[ids and drawn, width padded to 4]`.
     ///
     /// # Errors
     /// The device failed.
@@ -28,12 +29,22 @@ impl Lab {
         &self,
         table: Tensor<'_>,
         ids: &[u32],
+        drawn: &[u32],
         scale: f32,
     ) -> Result<Experiment, LoadError> {
         let table = self.pack(Packing::plain(table))?;
+        let fed = (0..drawn.len() as u32).rev();
+        let ids: Vec<u32> = (ids.iter().copied())
+            .chain(fed.map(|sampling| EmbedKernel::FED + sampling))
+            .collect();
+        let results: Vec<u32> = drawn.iter().flat_map(|token| [*token, 1]).collect();
+        let drawn = match results.as_slice() {
+            [] => None,
+            results => Some(self.buffer(results)?),
+        };
         let output = self.output(ids.len() * table.width);
-        self.experiment(&[tokens(ids)], vec![output.clone()], |builder, _| {
-            builder.embed(&table, &output, scale)
+        self.experiment(&[tokens(&ids)], vec![output.clone()], |builder, _| {
+            builder.embed(&table, drawn.as_ref(), &output, scale)
         })
     }
 
@@ -147,6 +158,16 @@ impl Lab {
     ) -> Result<Matrix, LoadError> {
         let tile = TILE * stored.row_bytes(packing.groups());
         let gpu = self.gpu.narrowed(tile as u64);
+        packing.upload(Site::Device(&gpu), self.kernels, "matrix", 0)
+    }
+
+    /// Matrices of experts in shards of a few of them.
+    pub(crate) fn pack_experts(
+        &self,
+        packing: ExpertPacking<'_>,
+        experts: u64,
+    ) -> Result<ExpertMatrix, LoadError> {
+        let gpu = self.gpu.narrowed(experts * packing.largest());
         packing.upload(Site::Device(&gpu), self.kernels, "matrix", 0)
     }
 

@@ -25,10 +25,8 @@ impl Layout {
     #[must_use]
     pub fn of(kernels: KernelSet) -> Layout {
         match kernels.matmul {
-            KernelVariant::Software | KernelVariant::Portable | KernelVariant::Subgroup => {
-                Layout::Tiles
-            }
-            _ => Layout::Rows,
+            KernelVariant::F16 | KernelVariant::Dot => Layout::Rows,
+            _ => Layout::Tiles,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod arrived;
 mod dispatch;
+mod experts;
 mod format;
 mod lab;
 mod layout;
@@ -17,6 +18,7 @@ pub(crate) use arrived::Arrived;
 pub(crate) use dispatch::{
     BeforeNorm, HeadsOutput, Input, Output, Quantized, most_quantized, squares_of,
 };
+pub(crate) use experts::{ExpertInput, ExpertMatrix, ExpertPacking};
 pub(crate) use format::Description;
 pub use format::{StorageFormat, WeightNumbers};
 pub use layout::Layout;

@@ -25,6 +25,8 @@ pub(crate) struct Packing<'a> {
     block: usize,
     /// Whether a vector of four rows may come from different tensors.
     mixed: bool,
+    /// Rows that stay together in a shard, a multiple of [`TILE`].
+    unit: usize,
 }
 
 /// Consecutive rows that are stored the same way.
@@ -59,6 +61,34 @@ impl<'a> Packing<'a> {
             rows,
             block,
             mixed,
+            unit: TILE,
+        }
+    }
+
+    /// The matrices of experts one after another, each padded to whole tiles: of each expert one tensor, or two whose rows come in
+    /// turn.
+    pub(super) fn experts(of_each: Vec<Vec<Tensor<'a>>>) -> Packing<'a> {
+        let mut rows = Vec::new();
+        let (mut unit, mut before) = (TILE, 0);
+        for tensors in &of_each {
+            let (first, turns) = (before, tensors.len().max(1));
+            let count = tensors.first().map_or(0, Tensor::rows);
+            rows.extend(
+                (0..turns * padded(count))
+                    .map(|i| (i / turns < count).then_some((first + i % turns, i / turns))),
+            );
+            unit = (turns * padded(count)).next_multiple_of(TILE);
+            rows.resize(rows.len().next_multiple_of(TILE), None);
+            before += tensors.len();
+        }
+        let mixed = of_each.first().is_some_and(|tensors| tensors.len() > 1);
+        let tensors: Vec<Tensor<'a>> = of_each.into_iter().flatten().collect();
+        Packing {
+            block: tensors.first().map_or(1, Tensor::width),
+            tensors,
+            rows,
+            mixed,
+            unit,
         }
     }
 
@@ -108,6 +138,7 @@ impl<'a> Packing<'a> {
             rows,
             block,
             mixed: true,
+            unit: TILE,
         }
     }
 
@@ -156,8 +187,9 @@ impl<'a> Packing<'a> {
     /// Rows that are stored the same way, each run a multiple of 4 rows.
     fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
+        let kinds: Vec<StorageFormat> = self.tensors.iter().map(|of| self.stored(of)).collect();
         for (index, row) in self.rows.iter().enumerate() {
-            let stored = row.and_then(|(tensor, _)| Some(self.stored(self.tensors.get(tensor)?)));
+            let stored = row.and_then(|(tensor, _)| kinds.get(tensor).copied());
             match (runs.last_mut(), stored) {
                 // What a run is stored as may change only where a vector of four output columns begins.
                 (Some(run), Some(stored)) if run.stored != stored && index % 4 == 0 => {
@@ -204,11 +236,15 @@ impl<'a> Packing<'a> {
         for run in self.runs() {
             let plane = |plane: &Plane| plane.bytes(groups);
             let largest = run.stored.planes().iter().map(plane).max().unwrap_or(0);
-            let fit = (limit as usize / largest.max(1)).min(MOST_COLUMNS) / TILE * TILE;
+            let unit = self.unit;
+            let fit = (limit as usize / largest.max(1)).min(MOST_COLUMNS) / unit * unit;
             if fit == 0 {
                 return Err(LoadError::BufferTooLarge {
-                    what: "32 rows of a weight matrix",
-                    bytes: (TILE * largest) as u64,
+                    what: match unit {
+                        TILE => "32 rows of a weight matrix",
+                        _ => "the matrix of an expert",
+                    },
+                    bytes: (unit * largest) as u64,
                     limit,
                     remedy: "choose another adapter",
                 });

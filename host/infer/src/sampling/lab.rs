@@ -41,7 +41,9 @@ impl Draws {
     ) -> Result<Draws, LoadError> {
         let bytes = max_samples * vocabulary.next_multiple_of(4) * 4;
         let logits = gpu.storage("logits", bytes as u64);
-        let sampler = Sampler::load(gpu, kernels, checked, vocabulary, max_samples, &logits)?;
+        let results = gpu.storage("sampled tokens", Sampler::result_bytes_of(max_samples));
+        let shape = [vocabulary, max_samples];
+        let sampler = Sampler::load(gpu, kernels, checked, shape, [&logits, &results])?;
         Ok(Draws {
             gpu: gpu.clone(),
             sampler,

@@ -133,14 +133,19 @@ impl Sampler {
         (lists + max_samples * (cut.scratch() + ROW * 4 + 2 * result_words(1) * 4)) as u64
     }
 
-    /// Makes its buffers. `logits` is `[max_samples, vocabulary padded to 4]` f32; a draw changes them in place.
+    /// Bytes of what it leaves of so many rows on the device, a part of [`Sampler::bytes`].
+    pub(crate) fn result_bytes_of(max_samples: usize) -> u64 {
+        (result_words(max_samples) * 4) as u64
+    }
+
+    /// Makes its buffers. `logits` is `[max_samples, vocabulary padded to 4]` f32; a draw changes them in place, and leaves what it
+    /// draws in `results`, [`Sampler::result_bytes_of`] them.
     pub(crate) fn load(
         gpu: &Gpu,
         kernels: KernelSet,
         checked: bool,
-        vocabulary: usize,
-        max_samples: usize,
-        logits: &wgpu::Buffer,
+        [vocabulary, max_samples]: [usize; 2],
+        [logits, results]: [&wgpu::Buffer; 2],
     ) -> Result<Sampler, LoadError> {
         let cut = Cut::new(kernels, vocabulary);
         let bytes = (max_samples * cut.scratch()) as u64;
@@ -154,8 +159,6 @@ impl Sampler {
         }
         let rows = gpu.storage("rows to sample", (max_samples * ROW * 4) as u64);
         let scratch = gpu.storage("scratch memory of sampling", bytes);
-        let result_bytes = (result_words(max_samples) * 4) as u64;
-        let results = gpu.storage("sampled tokens", result_bytes);
         let words = [
             cut.vocabulary,
             cut.stride4,
@@ -178,7 +181,7 @@ impl Sampler {
             search: get(SamplingStage::Search)?,
         };
         let draw = [&rows, logits, &scratch, &parameters];
-        let finish = [&rows, logits, &scratch, &results, &parameters];
+        let finish = [&rows, logits, &scratch, results, &parameters];
         let most = (gpu.largest_binding as usize / 16).min(MOST_ADJUSTMENTS);
         let lists = gpu.storage(
             "adjustments",
@@ -198,8 +201,8 @@ impl Sampler {
             logits: logits.clone(),
             rows,
             scratch,
-            results,
-            readback: gpu.readback("sampled tokens for the host", result_bytes),
+            results: results.clone(),
+            readback: gpu.readback("sampled tokens for the host", results.size()),
             parameters,
             pipelines,
             bindings,

@@ -1,15 +1,16 @@
-//! Bank conflicts of workgroup memory: which words the lanes of a subgroup ask for at once.
+//! Bank conflicts of workgroup memory: which words the lanes of a subgroup ask for at once; and which lines of a buffer.
 //!
 //! A kernel's text is followed for each of 32 lanes as far as whole numbers go that depend on the lane alone: indices into
 //! workgroup memory mostly do. Loops are gone through once; where it depends on data whether a branch is taken, it is. What stays
 //! unknown is left out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use naga::{
-    AddressSpace, BinaryOperator, Binding, Block, BuiltIn, Expression, Function, GlobalVariable,
-    Handle, Literal, LocalVariable, Module, ScalarKind, Statement, SwizzleComponent, Type,
-    TypeInner,
+    AddressSpace, BinaryOperator, Binding, Block, BuiltIn, EntryPoint, Expression, Function,
+    GlobalVariable, Handle, Literal, LocalVariable, Module, ScalarKind, Statement,
+    SwizzleComponent, Type, TypeInner,
 };
 
 /// Lanes that ask at once, banks, and bytes of a bank's word: NVIDIA's and AMD's.
@@ -17,28 +18,83 @@ const LANES: i64 = 32;
 const BANKS: i64 = 32;
 const WORD: i64 = 4;
 
+/// What buffers of a kernel hold, word by word, by the names that they have in its text: enough to follow where it reads.
+type Held = HashMap<&'static str, Vec<u32>>;
+
+/// Reads of a buffer by the lanes of a subgroup.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lines {
+    /// Lines of 128 bytes that they ask for.
+    pub(super) asked: usize,
+    /// As many as would do for as many bytes.
+    pub(super) least: usize,
+}
+
+/// The lines of buffer `of` that the first 32 lanes of the first workgroup ask for, each read of its text counted once.
+#[cfg(test)]
+pub(super) fn lines(module: &Module, held: &Held, of: &str) -> Lines {
+    const LINE: i64 = 128;
+    let Some(main) = module.entry_points.first() else {
+        return Lines::default();
+    };
+    let mut reads: HashMap<(Place, usize), Vec<Access>> = HashMap::new();
+    for lane in 0..LANES {
+        let walk = walk_of(module, main, lane, held);
+        let mut turns: HashMap<Place, usize> = HashMap::new();
+        for (name, place, access) in walk.read {
+            if name == of {
+                let turn = turns.entry(place).or_default();
+                reads.entry((place, *turn)).or_default().push(access);
+                *turn += 1;
+            }
+        }
+    }
+    let mut all = Lines::default();
+    for accesses in reads.values() {
+        let of_access = |of: &Access| of.at / LINE..=(of.at + of.bytes - 1) / LINE;
+        let lines: HashSet<i64> = accesses.iter().flat_map(of_access).collect();
+        let bytes: HashSet<i64> = accesses
+            .iter()
+            .flat_map(|of| of.at..of.at + of.bytes)
+            .collect();
+        all.asked += lines.len();
+        all.least += bytes.len().div_ceil(LINE as usize);
+    }
+    all
+}
+
+/// The way of a lane.
+fn walk_of<'a>(module: &'a Module, main: &'a EntryPoint, lane: i64, held: &'a Held) -> Walk<'a> {
+    let all: u32 = main.workgroup_size.iter().product();
+    let mut walk = Walk {
+        module,
+        private: HashMap::new(),
+        calls: 0,
+        accesses: Vec::new(),
+        held,
+        read: Vec::new(),
+    };
+    let arguments = main.function.arguments.iter();
+    let arguments = arguments.map(|argument| {
+        let binding = argument.binding.as_ref();
+        builtin(module, binding, argument.ty, lane, i64::from(all))
+    });
+    walk.function(&main.function, 0, arguments.collect());
+    walk
+}
+
 /// The most words of one bank that lanes ask for at once anywhere in a kernel: 1 where there is no conflict or no workgroup memory.
 /// Lanes that ask for 8 or 16 bytes do so half or a quarter of them at a time.
 pub(super) fn conflicts(module: &Module) -> u32 {
     let Some(main) = module.entry_points.first() else {
         return 1;
     };
-    let mut accesses: BTreeMap<(usize, usize), Vec<(i64, Access)>> = BTreeMap::new();
+    let held = Held::new();
+    let mut accesses: HashMap<Place, Vec<(i64, Access)>> = HashMap::new();
     let all: u32 = main.workgroup_size.iter().product();
     for lane in 0..LANES.min(i64::from(all)) {
-        let mut walk = Walk {
-            module,
-            private: HashMap::new(),
-            calls: 0,
-            accesses: Vec::new(),
-        };
-        let arguments = main.function.arguments.iter();
-        let arguments = arguments.map(|argument| {
-            let binding = argument.binding.as_ref();
-            builtin(module, binding, argument.ty, lane, i64::from(all))
-        });
-        walk.function(&main.function, 0, arguments.collect());
-        for (key, access) in walk.accesses {
+        for (key, access) in walk_of(module, main, lane, &held).accesses {
             accesses.entry(key).or_default().push((lane, access));
         }
     }
@@ -115,6 +171,8 @@ enum Value {
     Private(Handle<GlobalVariable>),
     /// A place in workgroup memory, if it is known, and what lies there.
     Shared(Option<i64>, Inner),
+    /// The same in a buffer.
+    Buffer(Handle<GlobalVariable>, Option<i64>, Inner),
 }
 
 /// What lies somewhere: a type, or a part of a vector.
@@ -145,30 +203,42 @@ struct Walk<'a> {
     module: &'a Module,
     private: HashMap<Handle<GlobalVariable>, Value>,
     calls: usize,
-    accesses: Vec<((usize, usize), Access)>,
+    accesses: Vec<(Place, Access)>,
+    /// What buffers hold.
+    held: &'a Held,
+    /// What is read of other buffers, by their names.
+    read: Vec<(&'a str, Place, Access)>,
 }
+
+/// Where memory is asked for: the calls that led there, and the expression or statement.
+type Place = (u64, usize);
 
 /// A function while it is gone through.
 struct Frame<'a> {
     function: &'a Function,
-    number: usize,
+    /// Of the calls that led here.
+    path: u64,
     /// Which call this is.
     call: usize,
     arguments: Vec<Value>,
     locals: HashMap<Handle<LocalVariable>, Value>,
     values: HashMap<Handle<Expression>, Value>,
+    /// What it gives back, as far as it is known.
+    returned: Option<Value>,
 }
 
 impl<'a> Walk<'a> {
-    fn function(&mut self, function: &'a Function, number: usize, arguments: Vec<Value>) {
+    /// Goes through a function, and says what it gives back.
+    fn function(&mut self, function: &'a Function, path: u64, arguments: Vec<Value>) -> Value {
         self.calls += 1;
         let mut frame = Frame {
             function,
-            number,
+            path,
             call: self.calls,
             arguments,
             locals: HashMap::new(),
             values: HashMap::new(),
+            returned: None,
         };
         for (local, variable) in function.local_variables.iter() {
             if let Some(init) = variable.init {
@@ -177,6 +247,7 @@ impl<'a> Walk<'a> {
             }
         }
         self.block(&mut frame, &function.body);
+        frame.returned.unwrap_or(Value::Unknown)
     }
 
     fn block(&mut self, frame: &mut Frame<'a>, block: &'a Block) -> Flow {
@@ -225,7 +296,17 @@ impl<'a> Walk<'a> {
                 self.block(frame, body);
                 self.block(frame, continuing);
             }
-            Statement::Break | Statement::Continue | Statement::Return { .. } | Statement::Kill => {
+            Statement::Return { value } => {
+                let value = match value {
+                    Some(value) => self.value(frame, *value),
+                    None => Value::Unknown,
+                };
+                // Where data decides which of several it is, none is known.
+                let same = frame.returned.as_ref().is_none_or(|known| *known == value);
+                frame.returned = Some(if same { value } else { Value::Unknown });
+                return Flow::Away;
+            }
+            Statement::Break | Statement::Continue | Statement::Kill => {
                 return Flow::Away;
             }
             Statement::Store { pointer, value } => {
@@ -246,11 +327,17 @@ impl<'a> Walk<'a> {
             Statement::Call {
                 function,
                 arguments,
-                ..
+                result,
             } => {
                 let arguments = arguments.iter().map(|of| self.value(frame, *of)).collect();
                 let called = &self.module.functions[*function];
-                self.function(called, 1 + function.index(), arguments);
+                // Two calls of a function do not ask at once.
+                let mut hasher = DefaultHasher::new();
+                (frame.path, std::ptr::from_ref(statement).addr()).hash(&mut hasher);
+                let returned = self.function(called, hasher.finish(), arguments);
+                if let Some(result) = result {
+                    frame.values.insert(*result, returned);
+                }
             }
             _ => {}
         }
@@ -264,8 +351,37 @@ impl<'a> Walk<'a> {
         };
         if let Some(at) = at {
             self.accesses
-                .push(((frame.number, place), Access { at, bytes }));
+                .push(((frame.path, place), Access { at, bytes }));
         }
+    }
+
+    /// What is read of a buffer, where it is known; else it is noted.
+    fn read(
+        &mut self,
+        frame: &Frame<'_>,
+        place: usize,
+        (global, at, inner): (Handle<GlobalVariable>, i64, Inner),
+    ) -> Value {
+        let variable = &self.module.global_variables[global];
+        let name = variable.name.as_deref().unwrap_or_default();
+        let bytes = match inner {
+            Inner::Scalar(bytes) => bytes,
+            Inner::Type(ty) => i64::from(self.module.types[ty].inner.size(self.module.to_ctx())),
+        };
+        let Some(words) = self.held.get(name) else {
+            self.read
+                .push((name, (frame.path, place), Access { at, bytes }));
+            return Value::Unknown;
+        };
+        let word = |at: i64| {
+            let word = words.get(usize::try_from(at / WORD).ok()?)?;
+            Some(Value::Int(i64::from(*word)))
+        };
+        if bytes == WORD {
+            return word(at).unwrap_or(Value::Unknown);
+        }
+        let parts = (0..bytes / WORD).map(|part| word(at + part * WORD));
+        Value::Many(parts.map(|part| part.unwrap_or(Value::Unknown)).collect())
     }
 
     fn value(&mut self, frame: &mut Frame<'a>, expression: Handle<Expression>) -> Value {
@@ -309,6 +425,9 @@ impl<'a> Walk<'a> {
                         Value::Shared(Some(0), Inner::Type(variable.ty))
                     }
                     AddressSpace::Private => Value::Private(*global),
+                    AddressSpace::Storage { .. } | AddressSpace::Uniform => {
+                        Value::Buffer(*global, Some(0), Inner::Type(variable.ty))
+                    }
                     _ => Value::Unknown,
                 }
             }
@@ -348,6 +467,9 @@ impl<'a> Walk<'a> {
                     self.access(frame, expression.index(), at, inner);
                     Value::Unknown
                 }
+                Value::Buffer(global, Some(at), inner) => {
+                    self.read(frame, expression.index(), (global, at, inner))
+                }
                 _ => Value::Unknown,
             },
             Expression::Binary { op, left, right } => {
@@ -368,12 +490,34 @@ impl<'a> Walk<'a> {
                 Some(_) => self.value(frame, *accept),
                 None => Value::Unknown,
             },
-            Expression::Math { fun, arg, arg1, .. } => {
+            Expression::Math {
+                fun: naga::MathFunction::CountLeadingZeros,
+                arg,
+                ..
+            } => match self
+                .value(frame, *arg)
+                .int()
+                .and_then(|x| u32::try_from(x).ok())
+            {
+                Some(x) => Value::Int(i64::from(x.leading_zeros())),
+                None => Value::Unknown,
+            },
+            Expression::Math {
+                fun,
+                arg,
+                arg1,
+                arg2,
+                ..
+            } => {
                 let first = self.value(frame, *arg).int();
                 let second = arg1.and_then(|second| self.value(frame, second).int());
+                let third = arg2.and_then(|third| self.value(frame, third).int());
                 match (fun, first, second) {
                     (naga::MathFunction::Min, Some(a), Some(b)) => Value::Int(a.min(b)),
                     (naga::MathFunction::Max, Some(a), Some(b)) => Value::Int(a.max(b)),
+                    (naga::MathFunction::Clamp, Some(x), Some(low)) => {
+                        third.map_or(Value::Unknown, |high| Value::Int(x.max(low).min(high)))
+                    }
                     _ => Value::Unknown,
                 }
             }
@@ -388,6 +532,23 @@ impl<'a> Walk<'a> {
 
     /// Part `index` of something.
     fn part(&self, base: Value, index: Option<i64>) -> Value {
+        if let Value::Buffer(global, at, Inner::Type(ty)) = base {
+            // Members of a structure lie where it says, and else are found as in workgroup memory.
+            if let TypeInner::Struct { members, .. } = &self.module.types[ty].inner {
+                let member = index.and_then(|index| members.get(usize::try_from(index).ok()?));
+                return match (at, member) {
+                    (Some(at), Some(member)) => {
+                        let at = at + i64::from(member.offset);
+                        Value::Buffer(global, Some(at), Inner::Type(member.ty))
+                    }
+                    _ => Value::Unknown,
+                };
+            }
+            return match self.part(Value::Shared(at, Inner::Type(ty)), index) {
+                Value::Shared(at, inner) => Value::Buffer(global, at, inner),
+                _ => Value::Unknown,
+            };
+        }
         match base {
             Value::Many(parts) => {
                 let part =
@@ -447,6 +608,11 @@ fn binary(op: BinaryOperator, left: i64, right: i64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::{AttentionKernel, Base, KvPrecision};
+
+    const KEYS_BY_COLUMN: &str = include_str!("../../../../shaders/attention/keys_by_column.wgsl");
+    const KEYS_BY_POSITION: &str =
+        include_str!("../../../../shaders/attention/keys_by_position.wgsl");
 
     /// A kernel of 64 lanes over an array of such elements.
     fn of(element: &str, body: &str) -> u32 {
@@ -454,6 +620,7 @@ mod tests {
             "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
              var<workgroup> words: array<{element}, 4096>;
              fn stored(at: u32) {{ words[at] = {element}(); }}
+             fn times(at: u32, by: u32) -> u32 {{ return at * by; }}
              @compute @workgroup_size(64)
              fn main(@builtin(local_invocation_index) lane: u32) {{ {body} }}"
         );
@@ -473,6 +640,57 @@ mod tests {
         assert_eq!(of("vec4<f32>", "data[lane] = u32(words[lane * 8u].y);"), 32);
     }
 
+    /// Of a kernel of attention over a row, or eight of them, with 8 key heads of 16 elements, in blocks in no order.
+    fn lines_of_keys(source: &str, is_tile: bool) -> Lines {
+        let (rows, alone) = if is_tile { (8, 0) } else { (1, 1) };
+        let mut step = vec![rows, 0, 512, alone];
+        step.extend((0..rows).flat_map(|row| [0, 0, 500 + row, 0]));
+        step.extend([0, rows, 0, 0]);
+        let held = Held::from([
+            ("step", step),
+            ("tables", (0..32).map(|block| block * 7 % 32).collect()),
+            ("params", vec![32, 8, 4, u32::MAX, 0, 0, 32, 0]),
+        ]);
+        lines(
+            &naga::front::wgsl::parse_str(source).unwrap(),
+            &held,
+            "keys",
+        )
+    }
+
+    #[test]
+    fn lanes_beside_each_other_read_keys_that_lie_beside_each_other() {
+        for kv in KvPrecision::ALL {
+            let (unit, lanes, merges) = (4, 16, true);
+            let base = Base::Portable;
+            let split = AttentionKernel::Split {
+                base,
+                unit,
+                kv,
+                merges,
+            };
+            let tile = AttentionKernel::Tile {
+                unit,
+                lanes,
+                kv,
+                merges,
+            };
+            for (kernel, is_tile) in [(split, false), (tile, true)] {
+                let source = kernel.source();
+                let keys = lines_of_keys(&source, is_tile);
+                assert!(keys.least > 0, "{kernel:?}: {keys:?}");
+                // Scales of 32 positions lie in two blocks, half a line in each.
+                assert!(keys.asked <= keys.least + 1, "{kernel:?}: {keys:?}");
+                // Laid out by position as values are: a line for each lane.
+                let by_position = source
+                    .replace(KEYS_BY_COLUMN, KEYS_BY_POSITION)
+                    .replace(" * BLOCK]", "]");
+                let keys = lines_of_keys(&by_position, is_tile);
+                assert!(keys.asked >= 6 * keys.least, "{kernel:?}: {keys:?}");
+            }
+        }
+    }
+
     #[test]
     fn what_depends_on_the_lane_alone_is_followed() {
         let body = "var i = lane; for (var k = 0u; k < 4u; k++) { words[i * 4u + k] = 1.0; }";
@@ -486,6 +704,8 @@ mod tests {
             of("f32", "let x = min(lane / 8u, 2u); words[x * 32u] = 0.0;"),
             3
         );
+        assert_eq!(of("f32", "words[times(lane, 4u)] = 0.0;"), 4);
+        assert_eq!(of("f32", "stored(lane); stored(lane + 32u);"), 1);
         assert_eq!(of("f32", "words[data[lane]] = 0.0;"), 1);
         assert_eq!(of("f32", "data[lane] = lane;"), 1);
     }

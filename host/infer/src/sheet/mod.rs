@@ -8,6 +8,7 @@
 
 mod banks;
 mod cache;
+mod experts;
 mod kernel;
 mod profile;
 #[cfg(test)]
@@ -25,7 +26,7 @@ pub use profile::{DeviceProfile, PROFILES};
 
 use crate::decoder::{Piece, StepWords, on_paper};
 use crate::device::ComputeCost;
-use crate::kernels::{Kernel, expected_kernels};
+use crate::kernels::{Arithmetic, Kernel, Together, expected_kernels};
 use crate::load_error::LoadError;
 use crate::program::{Dispatch, Plan, SizedKernel};
 use crate::touch::Touch;
@@ -292,8 +293,8 @@ const MOST_SIDE_BY_SIDE: u64 = 8192;
 /// What makes the sheet of a step.
 struct Sheet<'a> {
     plan: &'a Plan,
-    /// Rows that attention takes together at most.
-    together: u32,
+    /// How attention takes rows together.
+    together: Together,
     device: &'a DeviceProfile,
     /// [`LOOKED_AT`]
     looked_at: u32,
@@ -314,6 +315,8 @@ struct Running<'a> {
     dispatch: &'a Dispatch,
     choice: &'a SizedKernel,
     load: ComputeCost,
+    /// Rows, or what else its work is counted by.
+    count: u32,
     facts: KernelFacts,
     workgroups: [u32; 3],
     /// The dispatch of this pass that it costs as much as, if it is not looked at itself: its place among those that run.
@@ -423,6 +426,7 @@ impl Sheet<'_> {
                 dispatch,
                 choice,
                 load: *load,
+                count: dispatch.of.of(pass.extent),
                 facts: *facts
                     .entry(choice.kernel)
                     .or_insert_with(|| KernelFacts::of(choice.kernel)),
@@ -483,9 +487,7 @@ impl Sheet<'_> {
         let all = product(running.workgroups) as f64;
         let each = all / f64::from(self.device.multiprocessors);
         let memory = (moved.read + moved.written) as f64 / self.device.bandwidth;
-        let rate = self.device.multiply_adds;
-        let rate = rate.filter(|_| running.choice.kernel.computes_in_f32());
-        let arithmetic = rate.map_or(0.0, |rate| multiply_adds as f64 / (rate * each.min(1.0)));
+        let arithmetic = self.arithmetic(running) / each.min(1.0);
         DispatchSheet {
             kernel: running.choice.kernel.name(),
             workgroups: running.workgroups,
@@ -508,6 +510,23 @@ impl Sheet<'_> {
             },
             measured_ms,
         }
+    }
+
+    /// Seconds that a dispatch computes at the device's peak rate; none where that is not known.
+    fn arithmetic(&self, running: &Running<'_>) -> f64 {
+        let load = running.load;
+        let all = load.rows.saturating_add(load.attention) as f64;
+        let (rate, padding) = match running.choice.kernel.arithmetic() {
+            Arithmetic::F32 => (self.device.multiply_adds, 1.0),
+            // Whole tiles are multiplied, however few of their rows there are.
+            Arithmetic::Matrices { rows } => {
+                let whole = f64::from(running.count.next_multiple_of(rows));
+                let padding = whole / f64::from(running.count.max(1));
+                (self.device.matrix_multiply_adds, padding)
+            }
+            Arithmetic::Other => (None, 1.0),
+        };
+        rate.map_or(0.0, |rate| all * padding / rate)
     }
 
     fn total(

@@ -1,6 +1,6 @@
 use super::*;
 use crate::kernels::KernelVariant;
-use tidegate_weights::{Format, ModelConfig};
+use tidegate_weights::{Experts, Format, ModelConfig};
 
 /// A model of so many layers in int8.
 fn model(size: &str, layers: usize) -> Checkpoint {
@@ -77,7 +77,10 @@ fn what_fits_a_cache_never_comes_from_memory_again_and_what_does_not_comes_once_
                     let (kernel, needed) = (dispatch.kernel, dispatch.needed_bytes);
                     assert!(dispatch.asked_bytes >= needed, "{kernel}");
                     // Nobody asks for a piece more than once for each workgroup's part of it.
-                    let most = 2 * dispatch.asked_bytes + 4096 * product(dispatch.workgroups) * 8;
+                    // Rows of a tile are parts of their own.
+                    let rows = if kernel == "attention_tile" { 32 } else { 1 };
+                    let parts = 8 * rows * product(dispatch.workgroups);
+                    let most = 2 * dispatch.asked_bytes + 4096 * parts;
                     assert!(dispatch.read_bytes <= most, "{kernel}");
                 }
             }
@@ -132,6 +135,42 @@ fn attention_asks_for_each_key_and_value_once_for_each_row_at_most() {
             device.name
         );
     }
+}
+
+/// Of a prompt's chunk that is cut into full tiles: 32 queries, of four heads each.
+#[test]
+fn rows_of_a_prompt_ask_for_keys_and_values_once_for_a_tile() {
+    let checkpoint = model("8B", 1);
+    let steps = SheetOptions {
+        batch: 1,
+        context: 1024,
+        chunk: 256,
+    };
+    let step = sheet(&checkpoint, &h100(), steps).prefill;
+    let attention = step.dispatches.iter();
+    let attention: Vec<_> = attention
+        .filter(|of| of.kernel.starts_with("attention"))
+        .collect();
+    let [tiles] = attention.as_slice() else {
+        panic!("{attention:?}");
+    };
+    assert_eq!(tiles.kernel, "attention_tile");
+    // Four parts, eight key heads, 32 tiles of eight rows.
+    assert_eq!(tiles.workgroups, [4, 8, 32]);
+    assert!(tiles.workgroup_memory <= 16_384 && tiles.bank_conflicts <= 2);
+    // 8 heads of 128 in f16, keys and values: the last row of each tile sees all that is read for it.
+    let position: u64 = 2 * 8 * 128 * 2;
+    let seen: u64 = (0..32).map(|tile| 768 + 8 * (tile + 1)).sum();
+    let read = seen * position;
+    // Queries once for each part, and parts that are merged, beside them.
+    let cells = 256 * 32 * 132 * 4;
+    let most = read + 2 * 4 * cells + cells;
+    assert!(
+        (read..most).contains(&tiles.asked_bytes),
+        "{} of {read} to {most}",
+        tiles.asked_bytes
+    );
+    assert!(tiles.needed_bytes < tiles.asked_bytes);
 }
 
 #[test]
@@ -200,7 +239,7 @@ fn what_would_take_too_long_to_follow_is_refused_with_the_limit() {
     config.kv_heads = config.heads;
     let checkpoint = Checkpoint::random(config, Format::Int8, 1);
     let steps = SheetOptions {
-        batch: 8,
+        batch: 2048,
         context: 131_072,
         chunk: 4096,
     };
@@ -244,6 +283,7 @@ fn kernels_that_a_device_cannot_run_are_refused() {
     );
     assert!(refused(&device, KernelVariant::F16, true).is_some());
     assert!(refused(&device, KernelVariant::Cooperative, false).is_some());
+    assert_eq!(refused(&h100(), KernelVariant::Cooperative, true), None);
     device.subgroup_lanes = None;
     assert!(refused(&device, KernelVariant::Subgroup, false).is_some());
 }
@@ -296,4 +336,109 @@ fn a_device_that_cannot_be_is_refused_by_what_is_wrong() {
         device.check().unwrap();
     }
     assert_eq!(DeviceProfile::named("h101"), None);
+}
+
+/// Of experts that rows go through each is read once, and of the others nothing.
+#[test]
+fn a_step_reads_the_experts_that_its_rows_go_through() {
+    let mut config = ModelConfig::preset("125M").unwrap();
+    config.layers.truncate(2);
+    let (count, chosen, width) = (64, 4, 512);
+    config.experts = Some(Experts {
+        count,
+        chosen,
+        intermediate: width,
+        normalized: true,
+        shared: None,
+        layers: vec![true; 2],
+    });
+    let (hidden, head) = (config.hidden, config.head_dim);
+    let attention = hidden * head * (2 * config.heads + 2 * config.kv_heads);
+    let (each, vocabulary) = (3 * hidden * width, config.vocabulary);
+    let checkpoint = Checkpoint::random(config, Format::Int8, 1);
+    for device in devices() {
+        for batch in [1, 3, 8, 32] {
+            let step = sheet(&checkpoint, &device, steps(batch, 64)).decode;
+            let active = count.min(batch * chosen);
+            // 34 bytes for 32 weights; the router's are f32, keys and values f16.
+            let int8 = 2 * (attention + active * each) + hidden * vocabulary;
+            let cached = batch * 2 * 2 * 64 * hidden * 2;
+            let weights = (int8 * 34 / 32 + 2 * count * hidden * 4 + cached) as f64;
+            let least = step.least_bytes as f64 / weights;
+            assert!((1.0..1.02).contains(&least), "{}: {least}", device.name);
+            let read = step.read_bytes as f64 / weights;
+            assert!(read < 1.1, "{}, {batch} rows: {read}", device.name);
+        }
+    }
+}
+
+/// A sheet of a model in a format by these kernels.
+fn by(kernels: KernelVariant, format: Format, size: &str, batch: usize) -> CostSheet {
+    let mut config = ModelConfig::preset(size).unwrap();
+    config.layers.truncate(2);
+    let steps = SheetOptions {
+        batch,
+        context: 512,
+        chunk: 256,
+    };
+    let options = DecoderOptions {
+        context: steps.context,
+        blocks: steps.blocks(),
+        max_rows: steps.rows(),
+        max_samples: steps.batch,
+        kernels: Some(kernels),
+        reproducible: true,
+        ..DecoderOptions::default()
+    };
+    let checkpoint = Checkpoint::random(config, format, 1);
+    CostSheet::planned(&checkpoint, &h100(), &options, steps).unwrap()
+}
+
+#[test]
+fn cooperative_matrices_read_each_weight_once_and_take_arithmetic_away() {
+    for format in [Format::F16, Format::Int4] {
+        for batch in [1, 8, 32] {
+            let [matrices, floats] = [KernelVariant::Cooperative, KernelVariant::Subgroup]
+                .map(|kernels| by(kernels, format, "8B", batch));
+            let what = format!("{format:?}, batch {batch}");
+            for sheet in [&matrices, &floats] {
+                let [decode, prefill] =
+                    [&sheet.decode, &sheet.prefill].map(StepSheet::tokens_per_s);
+                println!(
+                    "{what}, {}: {decode:.0} tokens/s, prefill {prefill:.0}",
+                    sheet.kernels
+                );
+            }
+            assert!(matrices.decode.read_share() < 1.05, "{what}");
+            assert!(matrices.prefill.read_share() < 1.3, "{what}");
+            // As many dispatches: what the others do beside their sums these do too.
+            let dispatches = |sheet: &CostSheet| sheet.decode.dispatches.len();
+            assert_eq!(dispatches(&matrices), dispatches(&floats), "{what}");
+            let [rate, of_floats] = [&matrices, &floats].map(|sheet| sheet.prefill.tokens_per_s());
+            assert!(rate > 3.0 * of_floats, "{what}: {rate} and {of_floats}");
+            let bound = |of: &DispatchSheet| of.kernel != "matmul" || of.bound == "memory";
+            assert!(matrices.decode.dispatches.iter().all(bound), "{what}");
+        }
+    }
+}
+
+#[test]
+fn products_stage_without_conflicts_in_the_workgroup_memory_that_there_is() {
+    let mut seen = 0;
+    for kernel in Kernel::in_use() {
+        let Arithmetic::Matrices { .. } = kernel.arithmetic() else {
+            let shared = KernelFacts::of(kernel).shared;
+            assert!(shared <= 16 << 10, "{kernel:?}: {shared} bytes");
+            continue;
+        };
+        let facts = KernelFacts::of(kernel);
+        assert!(
+            facts.shared <= 32 << 10,
+            "{kernel:?}: {} bytes",
+            facts.shared
+        );
+        assert_eq!(facts.bank_conflicts, 1, "{kernel:?}");
+        seen += 1;
+    }
+    assert!(seen > 0);
 }

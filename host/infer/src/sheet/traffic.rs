@@ -1,12 +1,14 @@
 //! The bytes that a dispatch moves: what its workgroups touch, in the order in which they run.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use super::cache::{Access, Cache, Moved, Place};
+use super::experts::{Groups, overlap};
 use crate::buffer::Buffer;
 use crate::decoder::Partition;
 use crate::kernels::GROUP;
-use crate::program::{Axis, Count, Dispatch, Extent, Plan, RowContext, SizedKernel};
+use crate::program::{Axis, Count, Dispatch, Extent, Plan, RowContext, SizedKernel, Splits};
 use crate::touch::{Area, Touch, Use, Which};
 
 /// Where positions begin in their buffer, in positions: behind everything that is counted by rows.
@@ -20,7 +22,7 @@ const APART: u64 = 1 << 24;
 pub(super) struct Pass {
     pub(super) extent: Extent,
     rows: Vec<Taken>,
-    /// Rows that attention on a software adapter takes one by one, without what it has taken together.
+    /// Rows that attention takes one by one, without what it has taken together.
     alone: Vec<Taken>,
     /// Tiles of rows that it takes together; of sequences that begin alike all as if they were of the first.
     tiles: Vec<Vec<Taken>>,
@@ -49,15 +51,16 @@ impl Row {
         begin.max(self.before)
     }
 
-    fn seen(&self, window: u32) -> u64 {
-        self.positions - self.begin(window)
+    /// The parts that it sees.
+    fn parts(&self, splits: Splits) -> Range<u64> {
+        splits.parts(self.begin(splits.window), self.positions)
     }
 
     fn is(&self, which: Which) -> bool {
         match which {
             Which::All => true,
-            Which::Beyond { window, most } => self.seen(window) > u64::from(most),
-            Which::Within { window, most } => self.seen(window) <= u64::from(most),
+            Which::InParts(splits) => self.parts(splits).count() > 1,
+            Which::Whole(splits) => self.parts(splits).count() <= 1,
         }
     }
 }
@@ -162,11 +165,12 @@ struct Roles {
     of: Count,
     rows: Role,
     positions: Role,
-    /// Parts of what a row sees at most.
-    most_parts: u64,
+    /// Of what a row sees, if each workgroup has a part.
+    splits: Option<Splits>,
     columns: Role,
     heads: Role,
     elements: Role,
+    groups: Option<(usize, Groups)>,
 }
 
 impl Roles {
@@ -175,20 +179,30 @@ impl Roles {
             of: Count::Rows,
             rows: None,
             positions: None,
-            most_parts: u64::MAX,
+            splits: None,
             columns: None,
             heads: None,
             elements: None,
+            groups: None,
         };
         for (axis, of) in choice.grid.iter().enumerate() {
+            if let Axis::Groups {
+                chosen,
+                experts,
+                each,
+            } = *of
+            {
+                roles.groups = Some((axis, Groups::new(chosen, experts, each)));
+                continue;
+            }
             let (role, number) = match *of {
                 Axis::Per {
                     of: Count::Visible(_) | Count::VisibleAlone(_) | Count::VisibleTogether(_),
                     each,
                 } => (&mut roles.positions, each),
-                Axis::Parts { each, most, .. } => {
-                    roles.most_parts = u64::from(most);
-                    (&mut roles.positions, each)
+                Axis::Parts(splits) => {
+                    roles.splits = Some(splits);
+                    (&mut roles.positions, splits.each)
                 }
                 Axis::Per { of, each } => {
                     roles.of = of;
@@ -197,7 +211,7 @@ impl Roles {
                 Axis::Columns(workgroups) => (&mut roles.columns, workgroups),
                 Axis::Heads(workgroups) => (&mut roles.heads, workgroups),
                 Axis::Elements(workgroups) => (&mut roles.elements, workgroups),
-                Axis::Fixed(_) => continue,
+                Axis::Fixed(_) | Axis::Groups { .. } => continue,
             };
             *role = Some((axis, u64::from(number)));
         }
@@ -205,13 +219,8 @@ impl Roles {
     }
 }
 
-/// Positions of a part of so many, as [`Axis::Parts`] says.
-fn part_of(seen: u64, each: u64, most: u64) -> u64 {
-    each * seen.div_ceil(each.saturating_mul(most)).max(1)
-}
-
-/// Bytes of a buffer from here to there.
-type Range = (u64, u64);
+/// Bytes of a buffer from here to there, or positions.
+type Span = (u64, u64);
 
 /// A workgroup among those of a dispatch.
 struct Workgroup<'a> {
@@ -232,7 +241,7 @@ impl Workgroup<'_> {
             }
             None => (0, self.count),
         };
-        let of = |rows: &'_ [Taken]| -> Range {
+        let of = |rows: &'_ [Taken]| -> Span {
             let most = rows.len() as u64;
             (first.min(most), last.min(most))
         };
@@ -262,8 +271,14 @@ impl Workgroup<'_> {
         }
     }
 
+    /// The expert of its tile, and its pairs.
+    fn group(&self) -> Option<(u64, impl Iterator<Item = u64> + use<>)> {
+        let (axis, groups) = self.roles.groups?;
+        groups.tile(self.count, self.id[axis])
+    }
+
     /// Its share of so many bytes.
-    fn share(&self, role: Role, of: u64) -> Range {
+    fn share(&self, role: Role, of: u64) -> Span {
         match role {
             Some((axis, workgroups)) => {
                 let at = self.id[axis];
@@ -274,12 +289,12 @@ impl Workgroup<'_> {
     }
 
     /// Its share of the bytes of a row: its columns, or its heads.
-    fn of_row(&self, bytes: u64) -> Range {
+    fn of_row(&self, bytes: u64) -> Span {
         self.share(self.roles.columns.or(self.roles.heads), bytes)
     }
 
     /// Its share of so many heads, of which neighbours may have one together.
-    fn heads(&self, of: u64) -> Range {
+    fn heads(&self, of: u64) -> Span {
         match self.roles.heads.or(self.roles.columns) {
             Some((axis, workgroups)) if workgroups > of => {
                 let head = self.id[axis] * of / workgroups;
@@ -290,15 +305,20 @@ impl Workgroup<'_> {
     }
 
     /// What it has of the positions that a row sees from `begin` on.
-    fn positions(&self, row: &Row, begin: u64) -> Range {
-        match self.roles.positions {
-            Some((axis, each)) => {
-                let each = part_of(row.positions - begin, each, self.roles.most_parts);
-                let first = begin + self.id[axis] * each;
-                (first.min(row.positions), (first + each).min(row.positions))
+    fn positions(&self, row: &Row, begin: u64) -> Span {
+        let (first, each) = match (self.roles.positions, self.roles.splits) {
+            (Some((axis, _)), Some(splits)) => {
+                // Parts of the rows of a tile are counted from the first that its first row sees.
+                let of = self.rows().first().map_or(*row, |(_, first)| *first);
+                let each = splits.part(row.positions);
+                let number = of.parts(splits).start + self.id[axis];
+                (number * each, each)
             }
-            None => (begin, row.positions),
-        }
+            (Some((axis, each)), None) => (begin + self.id[axis] * each, each),
+            (None, _) => return (begin, row.positions),
+        };
+        let within = |position: u64| position.clamp(begin, row.positions);
+        (within(first), within(first + each))
     }
 
     /// Where a position's bytes of a head begin: those of one sequence and head lie together here. On a device they lie in
@@ -308,7 +328,7 @@ impl Workgroup<'_> {
     }
 
     /// What it touches: each range, and where what the dispatch touches ends there.
-    fn ranges(&self, touch: &Touch, mut add: impl FnMut(Range, u64)) {
+    fn ranges(&self, touch: &Touch, mut add: impl FnMut(Span, u64)) {
         let all = self.all_rows();
         let rows = || {
             let rows = self.rows().iter();
@@ -402,22 +422,56 @@ impl Workgroup<'_> {
                     }
                 }
             }
-            Area::Parts {
-                bytes,
-                each,
-                most,
-                window,
+            Area::Experts {
+                each, first, count, ..
             } => {
+                let Some((expert, _)) = self.group() else {
+                    return;
+                };
+                let first = u64::from(first);
+                if (first..first + u64::from(count)).contains(&expert) {
+                    let (from, to) = self.share(self.roles.columns, each);
+                    let at = (expert - first) * each;
+                    add((at + from, at + to), each * u64::from(count));
+                }
+            }
+            Area::Pairs {
+                bytes,
+                share,
+                chosen,
+                first,
+                count,
+                ..
+            } => {
+                let Some((expert, pairs)) = self.group() else {
+                    return;
+                };
+                let first = u64::from(first);
+                if !(first..first + u64::from(count)).contains(&expert) {
+                    return;
+                }
+                let (from, to) = match touch.used {
+                    Use::Read => (0, bytes),
+                    _ => self.of_row(bytes),
+                };
+                let end = all * u64::from(chosen / share) * bytes;
+                for pair in pairs {
+                    let at = pair / u64::from(share) * bytes;
+                    add((at + from, at + to), end);
+                }
+            }
+            Area::Parts { bytes, splits } => {
                 let (from, to) = self.of_row(bytes);
                 for (number, row) in rows() {
-                    let begin = row.begin(window);
-                    let own = self.positions(row, begin);
-                    let each = part_of(row.positions - begin, u64::from(each), u64::from(most));
-                    let part = |position: u64| (position - begin).div_ceil(each);
+                    let (first, last) = self.positions(row, row.begin(splits.window));
+                    let all = row.parts(splits);
+                    let part = splits.part(row.positions);
                     // The parts of its heads lie together.
                     let start = number * APART * bytes + from * APART;
-                    let at = |part: u64| start + part * (to - from);
-                    add((at(part(own.0)), at(part(own.1))), at(part(row.positions)));
+                    let at = |part: u64| start + (part - all.start) * (to - from);
+                    if first < last {
+                        add((at(first / part), at(last.div_ceil(part))), at(all.end));
+                    }
                 }
             }
         }
@@ -467,14 +521,39 @@ fn once(touch: &Touch, (of, count): (Count, u64), pass: &Pass) -> u64 {
             let positions = seen.iter().map(|seen| seen.2 - seen.1);
             positions.sum::<u64>() * u64::from(kv_heads) * bytes
         }
-        Area::Parts {
-            bytes,
+        Area::Experts {
             each,
-            most,
-            window,
+            first,
+            count,
+            chosen,
+            of,
         } => {
-            let part = |seen| part_of(seen, u64::from(each), u64::from(most));
-            let parts = rows().map(|row| row.seen(window).div_ceil(part(row.seen(window))));
+            overlap(
+                rows().count() as u64 * u64::from(chosen),
+                of,
+                (first, count),
+            ) * each
+        }
+        Area::Pairs {
+            bytes,
+            share,
+            chosen,
+            of,
+            first,
+            count,
+        } => {
+            let pairs = rows().count() as u64 * u64::from(chosen);
+            let own = match u64::from(count) < u64::from(of) {
+                // Of a shard about so many.
+                true => {
+                    pairs * overlap(pairs, of, (first, count)) / pairs.min(u64::from(of)).max(1)
+                }
+                false => pairs,
+            };
+            own / u64::from(share) * bytes
+        }
+        Area::Parts { bytes, splits } => {
+            let parts = rows().map(|row| row.parts(splits).count() as u64);
             parts.sum::<u64>() * bytes
         }
     }
@@ -489,7 +568,7 @@ pub(super) fn least(plan: &Plan, pass: &Pass) -> u64 {
         for touch in &dispatch.touches {
             let kept = matches!(
                 touch.area,
-                Area::All(_) | Area::Columns(_) | Area::Positions { .. }
+                Area::All(_) | Area::Columns(_) | Area::Positions { .. } | Area::Experts { .. }
             );
             let buffer = dispatch.buffers.get(touch.buffer).map(Buffer::id);
             if kept && rows.1 > 0 && touch.used == Use::Read && seen.insert((buffer, dispatch.of)) {

@@ -95,12 +95,13 @@ fn check_reencoded(name: &str, gpu: &tidegate_infer::Gpu, variant: KernelVariant
         let vocabulary = found.len() / case.tokens.len();
         for (&position, said) in case.positions.iter().zip(&case.logits) {
             let found = &found[position * vocabulary..][..vocabulary];
-            assert_close(found, said, exact.max(tolerance(variant)), &what);
+            assert_close(found, said, exact + tolerance(variant), &what);
         }
     }
     for format in checkpoint.reencoded().unwrap() {
         let loss = format
             .loss
+            .as_ref()
             .map_or((0.0, 0.0), |loss| (loss.rms, loss.largest));
         // Half a step of 127, and half a unit of the scale's eleven bits.
         let most = 0.5 / 127.0 + 1.0 / 2048.0;
@@ -119,14 +120,15 @@ fn formats_without_kernels_run_as_int8_near_what_the_file_holds() {
 
 #[test]
 fn packed_models_run_near_what_they_say_and_as_that_where_nothing_is_lost() {
-    for (gpu, variant) in variants() {
+    // What they are held in runs in every variant above.
+    for variant in [KernelVariant::Software, KernelVariant::Portable] {
         for name in PACKED_DECODERS {
             let lossy = ["by-order", "awq", "fp8"];
             let exact = match lossy.iter().any(|part| name.contains(part)) {
                 true => REENCODED,
-                false => TOLERANCE,
+                false => 0.0,
             };
-            check_reencoded(name, gpu, variant, exact);
+            check_reencoded(name, bare_gpu(), variant, exact);
         }
     }
 }

@@ -155,7 +155,10 @@ fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
     let queries = lab.output_of(&experiment, 0, shape.dim).unwrap();
     let stride = shape.dim.next_multiple_of(4);
     let cached = |index| -> Vec<f32> {
-        let words = lab.words_of(&experiment, index).unwrap();
+        let mut words = lab.words_of(&experiment, index).unwrap();
+        if index == 1 && !what.starts_with("software") {
+            words = keys_by_position(&words, &shape);
+        }
         match shape.kv {
             KvPrecision::F32 => words.into_iter().map(f32::from_bits).collect(),
             KvPrecision::F16 => words
@@ -205,6 +208,32 @@ fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
             );
         }
     }
+}
+
+/// Keys as GPUs keep them, `[kv_heads, width, BLOCK]` in a block, where a lane reads 16 bytes at once, in f16 8: as values lie.
+fn keys_by_position(words: &[u32], shape: &HeadShape) -> Vec<u32> {
+    let (each, head_words, scales) = match shape.kv {
+        KvPrecision::F32 => (4, shape.dim.next_multiple_of(4), 0),
+        KvPrecision::F16 => (2, shape.dim.next_multiple_of(4) / 2, 0),
+        KvPrecision::Int8 => (4, shape.dim.div_ceil(16) * 4, 1),
+    };
+    let width = head_words / each;
+    let block_words = BLOCK * shape.kv_heads * (head_words + scales);
+    let mut found = words.to_vec();
+    let blocks = words.chunks_exact(block_words).enumerate();
+    for (block, words) in blocks.take(shape.blocks) {
+        let found = &mut found[block * block_words..][..block_words];
+        for head in 0..shape.kv_heads {
+            for column in 0..width {
+                for position in 0..BLOCK {
+                    let from = ((head * width + column) * BLOCK + position) * each;
+                    let to = ((position * shape.kv_heads + head) * width + column) * each;
+                    found[to..][..each].copy_from_slice(&words[from..][..each]);
+                }
+            }
+        }
+    }
+    found
 }
 
 /// Keys or values `[blocks, BLOCK, kv_heads, stride]` of what is kept in int8: of a block first the heads of its positions, each
@@ -290,7 +319,16 @@ fn what_lies_behind_the_last_position_is_not_looked_at() {
                     kv,
                     ..HeadShape::plain(4, 2, dim, 20)
                 };
-                for (first, rows) in [(0, 1), (2, 1), (30, 1), (32, 4), (257, 1), (250, 8)] {
+                for (first, rows) in [
+                    (0, 1),
+                    (2, 1),
+                    (30, 1),
+                    (32, 4),
+                    (257, 1),
+                    (250, 8),
+                    (230, 20),
+                    (260, 11),
+                ] {
                     let what = format!("{what}, {shape:?}, {rows} rows from {first}");
                     check_end(&what, &lab, shape, first, rows);
                 }
@@ -342,7 +380,10 @@ fn a_head_in_int8_that_is_no_number_stays_none() {
             .unwrap();
         lab.run(&experiment, 1).unwrap();
         let at = |index| -> [Vec<f32>; 2] {
-            let words = lab.words_of(&experiment, index).unwrap();
+            let mut words = lab.words_of(&experiment, index).unwrap();
+            if index == 1 && !what.starts_with("software") {
+                words = keys_by_position(&words, &shape);
+            }
             let found = from_int8(&words, &shape, 20);
             let first = (BLOCK + 3) * 2 * 20;
             assert!(found[..first].iter().all(|x| *x == 0.0), "{what}");
@@ -444,6 +485,67 @@ fn a_row_is_attended_the_same_alone_and_among_its_neighbours() {
                     "{what}, {heads}, row {first}"
                 );
             }
+        }
+    }
+}
+
+/// Numbers of all the bits that f32 has, over the splits of GPUs: a row of a tile has the bits that it has alone, in any chunk, in
+/// every width of heads, and where its window begins in another split than that of its neighbours.
+#[test]
+fn a_row_of_a_tile_has_the_bits_that_it_has_alone_and_in_any_chunk() {
+    let gpus = |(what, _): &(String, Lab)| !what.starts_with("software");
+    for (what, lab) in labs().into_iter().filter(gpus) {
+        for (index, (heads, kv_heads, dim, window, softcap, first)) in [
+            (2, 2, 8, None, None, 240),
+            (2, 1, 64, Some(100), None, 330),
+            (3, 1, 80, None, Some(3.0), 490),
+            (4, 1, 128, Some(257), None, 500),
+            (5, 1, 36, None, None, 0),
+            (7, 1, 64, None, None, 700),
+            (16, 2, 132, Some(300), Some(2.0), 540),
+            (1, 1, 256, None, None, 250),
+            (4, 2, 20, Some(70), None, 500),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let shape = HeadShape {
+                kv: KvPrecision::ALL[index % 3],
+                window,
+                softcap,
+                ..HeadShape::plain(heads, kv_heads, dim, 50)
+            };
+            check_chunks(&format!("{what}, {shape:?}"), &lab, shape, first);
+        }
+    }
+}
+
+fn check_chunks(what: &str, lab: &Lab, shape: HeadShape, first: usize) {
+    const ROWS: usize = 53;
+    let table: Vec<u32> = (0..50).map(|block| block * 7 % 50).collect();
+    let mut random = Random(shape.dim as u64);
+    let row = shape.heads * shape.dim;
+    let queries = random.units(ROWS * row);
+    let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
+    let (keys, values) = (random.units(count), random.units(count));
+    let attend = |from: usize, rows: usize| {
+        let queries = &queries[from * row..][..rows * row];
+        let step = [sequence(first + from, rows, &table)];
+        let experiment = lab.attention(shape, queries, [&keys, &values], &step);
+        let experiment = experiment.unwrap();
+        lab.run(&experiment, 1).unwrap();
+        lab.output_of(&experiment, 0, shape.dim).unwrap()
+    };
+    let whole = attend(0, ROWS);
+    for each in [1, 20] {
+        // Alone some are enough.
+        let some = if each == 1 { 17 } else { 1 };
+        let some = (0..ROWS).step_by(each).step_by(some);
+        for from in some {
+            let rows = each.min(ROWS - from);
+            let what = format!("{what}, {rows} rows from {from}");
+            let expected = &whole[from * row..][..rows * row];
+            crate::support::assert_same(&attend(from, rows), expected, &what);
         }
     }
 }

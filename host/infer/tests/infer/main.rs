@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod ahead;
 mod bench;
 mod encoders;
+mod experts;
 mod faults;
 mod goldens;
 mod kernels;

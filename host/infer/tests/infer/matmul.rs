@@ -3,12 +3,13 @@
 //! Tolerance of a sum: 2e-6 of what it would be if every weight of the column were as large as its largest, plus 2e-6. That is
 //! some 17 units in the last place of f32, as the sums of up to 512 products go in an order of their own.
 
+use tidegate_infer::device::Sabotage;
 use tidegate_infer::kernels::lab::Lab;
-use tidegate_infer::kernels::{StorageFormat, WeightNumbers};
+use tidegate_infer::kernels::{F16_TOLERANCE, StorageFormat, WeightNumbers};
 use tidegate_infer::{Features, Gpu, KernelVariant};
 use tidegate_weights::{Activation, Format, Tensor};
 
-use crate::support::{PLAIN, Random, assert_same, bare_gpu, gpu, variants};
+use crate::support::{PLAIN, Random, assert_same, bare_gpu, gpu, open, variants};
 
 const TOLERANCE: f64 = 2e-6;
 
@@ -190,7 +191,7 @@ fn unchecked_products_give_the_bits_of_checked_ones() {
                 let products = [
                     lab.matmul(vec![a.tensor()], row, Some(&residual)),
                     lab.gated(parts, Activation::Silu, &input),
-                    lab.embed(a.tensor(), &[66, 0, 31, 32], 2.0),
+                    lab.embed(a.tensor(), &[66, 0, 31, 32], &[], 2.0),
                 ];
                 let run = |(experiment, width)| {
                     let experiment = Result::unwrap(experiment);
@@ -265,12 +266,15 @@ fn an_embedding_is_the_exact_row_of_each_token_in_every_format() {
             for &width in widths(format) {
                 let table = Weights::random(&mut random, format, 71, width);
                 let ids = [70, 0, 31, 32, 33, 70, 5];
-                let experiment = lab.embed(table.tensor(), &ids, 2.0).unwrap();
+                // Then those that were drawn on the device, the last of them first.
+                let drawn = [9, 66, 0];
+                let experiment = lab.embed(table.tensor(), &ids, &drawn, 2.0).unwrap();
                 lab.run(&experiment, 1).unwrap();
                 let found = lab.output_of(&experiment, 0, width).unwrap();
                 let row = |id: &u32| &table.values[*id as usize * width..][..width];
                 let expected: Vec<f32> = ids
                     .iter()
+                    .chain(drawn.iter().rev())
                     .flat_map(row)
                     .map(|value| *value as f32 * 2.0)
                     .collect();
@@ -354,7 +358,7 @@ fn a_matrix_beyond_the_largest_binding_is_split_by_rows() {
             assert_near(&found, &weights.product(&input), &what);
 
             let ids: Vec<u32> = (0..67).collect();
-            let experiment = lab.embed(weights.tensor(), &ids, 1.0).unwrap();
+            let experiment = lab.embed(weights.tensor(), &ids, &[], 1.0).unwrap();
             assert_eq!(lab.run(&experiment, 1).unwrap(), shards, "{what}");
             let found = lab.output_of(&experiment, 0, 64).unwrap();
             let found: Vec<f64> = found.into_iter().map(f64::from).collect();
@@ -495,5 +499,129 @@ fn products_of_rounded_inputs_are_as_near_as_the_rounding_allows() {
                 }
             }
         }
+    }
+}
+
+/// Kernels by cooperative matrices: those of the device, if it has any; and with plain arithmetic in their place, which shows that what
+/// lies where, what is padded, who sums what and in which order is right.
+fn cooperative_labs() -> Vec<(&'static str, Lab)> {
+    let mut labs = vec![("emulated", Lab::emulating(gpu(), true))];
+    labs.extend(Lab::on(gpu(), KernelVariant::Cooperative, false).map(|lab| ("cooperative", lab)));
+    labs
+}
+
+#[test]
+fn products_by_cooperative_matrices_are_as_near_as_f16_allows() {
+    for (name, lab) in cooperative_labs() {
+        let mut random = Random(53);
+        for format in formats() {
+            let all = widths(format);
+            for (width, columns) in [(all[0], 5), (all[all.len() - 1], 67)] {
+                let weights = Weights::random(&mut random, format, columns, width);
+                for rows in [3, 7, 17, 70] {
+                    let input = random.units(rows * width);
+                    let expected = weights.product(&input);
+                    let residual = random.units(rows * columns);
+                    let experiment = lab
+                        .matmul(vec![weights.tensor()], &input, Some(&residual))
+                        .unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    let found = lab.output_of(&experiment, 0, columns).unwrap();
+                    let expected = expected.iter().zip(&residual);
+                    let expected: Vec<_> = expected
+                        .map(|((sum, off), residual)| {
+                            (sum + f64::from(*residual), off / TOLERANCE * F16_TOLERANCE)
+                        })
+                        .collect();
+                    let what = format!("{name}: {format:?} {columns}x{width}, {rows} rows");
+                    assert_near(&found, &expected, &what);
+                }
+            }
+        }
+    }
+}
+
+/// Weights and inputs have all the bits of f16 and more, so that a sum in another order is another number.
+#[test]
+fn cooperative_matrices_sum_in_one_order_at_any_number_of_rows() {
+    for (name, lab) in cooperative_labs() {
+        let mut random = Random(54);
+        for format in [Format::F32, Format::F16, Format::Int4] {
+            // Fewer groups than there are segments, and more, and no multiple of them.
+            for (times, columns) in [(1, 5), (11, 70)] {
+                let width = widths(format)[0] * times;
+                let weights = Weights::random(&mut random, format, columns, width);
+                let input = random.units(256 * width);
+                let product = |rows: usize| {
+                    let input = &input[..rows * width];
+                    let experiment = lab.matmul(vec![weights.tensor()], input, None).unwrap();
+                    lab.run(&experiment, 1).unwrap();
+                    lab.output_of(&experiment, 0, columns).unwrap()
+                };
+                let all = product(256);
+                for rows in [1, 3, 8, 16, 17, 64] {
+                    let what = format!("{name}: {format:?} {columns}x{width}, {rows} of 256 rows");
+                    assert_same(&product(rows), &all[..rows * columns], &what);
+                }
+            }
+        }
+    }
+}
+
+/// What the tests of cooperative matrices are there to see: each of these is one mistake in the kernel's text.
+#[test]
+fn mistakes_in_cooperative_matrices_are_seen() {
+    let device = open(Features::ALL);
+    let (columns, width) = (37, 700);
+    let weights = Weights::random(&mut Random(55), Format::F16, columns, width);
+    let input = Random(56).units(64 * width);
+    let expected = weights.product(&input);
+    // Whether numbers are near the reference's, and rows the same in each tiling.
+    let holds = || {
+        let lab = Lab::emulating(&device, false);
+        let product = |rows: usize| {
+            let input = &input[..rows * width];
+            let experiment = lab.matmul(vec![weights.tensor()], input, None).unwrap();
+            lab.run(&experiment, 1).unwrap();
+            lab.output_of(&experiment, 0, columns).unwrap()
+        };
+        let all = product(64);
+        let near = all.iter().zip(&expected).all(|(found, (sum, off))| {
+            (f64::from(*found) - sum).abs() <= off / TOLERANCE * F16_TOLERANCE
+        });
+        let bits = |sums: &[f32]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
+        let same = [3, 16, 17].map(|rows| bits(&product(rows)) == bits(&all[..rows * columns]));
+        [near, same == [true; 3]]
+    };
+    assert_eq!(holds(), [true, true]);
+    for (from, to, wanted) in [
+        // Segments added up from the last to the first where subgroups share them.
+        (
+            "+= sums[s * (",
+            "+= sums[(SLICES - 1u - s) * (",
+            [true, false],
+        ),
+        // Segments of another length where there are many rows.
+        (
+            "/ (SEGMENTS * EVEN) * EVEN;",
+            "/ (SEGMENTS * EVEN) * EVEN * select(1u, 2u, ROWS > 32u);",
+            [true, false],
+        ),
+        // The halves of a group exchanged.
+        (
+            "params.groups - 1u), i / COLUMNS % 2u);",
+            "params.groups - 1u), 1u - i / COLUMNS % 2u);",
+            [false, true],
+        ),
+        // The last groups left out.
+        (
+            "if (row < rows && quad < params.width4) {",
+            "if (row < rows && quad + 4u < params.width4) {",
+            [false, true],
+        ),
+    ] {
+        device.sabotage("matmul", Sabotage::Edited { from, to });
+        assert_eq!(holds(), wanted, "{to}");
+        device.repair();
     }
 }

@@ -5,7 +5,7 @@ use tidegate_infer::sheet::{CostSheet, DeviceProfile, DispatchSheet, SheetOption
 use tidegate_infer::{DecoderOptions, Gpu, GpuDecoder};
 use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
-use crate::support::{bare_gpu, gpu, small_config};
+use crate::support::{bare_gpu, gpu, shared_expert_config, small_config};
 
 const STEPS: SheetOptions = SheetOptions {
     batch: 3,
@@ -45,8 +45,12 @@ fn counted(step: &StepSheet) -> Vec<DispatchSheet> {
 #[test]
 fn what_is_planned_without_a_device_is_what_runs_on_it() {
     for gpu in [gpu(), bare_gpu()] {
-        for format in [Format::F32, Format::F16] {
-            let checkpoint = Checkpoint::random(small_config(), format, 1);
+        for (config, format) in [
+            (small_config(), Format::F32),
+            (small_config(), Format::F16),
+            (shared_expert_config(), Format::F16),
+        ] {
+            let checkpoint = Checkpoint::random(config, format, 1);
             let [planned, measured] = both(gpu, &checkpoint, STEPS);
             assert_eq!(planned.kernels, measured.kernels);
             assert_eq!(planned.weights_bytes, measured.weights_bytes);

@@ -9,7 +9,7 @@ use tidegate_infer::{
 };
 use tidegate_reference::golden;
 use tidegate_weights::{
-    Activation, Checkpoint, Format, LayerConfig, ModelConfig, ReadWhole, Rope, RopeScaling,
+    Activation, Checkpoint, Experts, Format, LayerConfig, ModelConfig, ReadWhole, Rope, RopeScaling,
 };
 
 /// Variants that need no optional feature; on the device without any, too.
@@ -97,7 +97,7 @@ pub(crate) fn variants() -> Vec<(&'static Gpu, KernelVariant)> {
 
 /// Whether a variant is refused where answers are to be reproducible.
 pub(crate) fn sums_otherwise(variant: KernelVariant) -> bool {
-    matches!(variant, KernelVariant::F16 | KernelVariant::Cooperative)
+    variant == KernelVariant::F16
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -151,6 +151,7 @@ pub(crate) fn small_config() -> ModelConfig {
         vocabulary: 53,
         hidden: 42,
         intermediate: 70,
+        experts: None,
         heads: 6,
         kv_heads: 2,
         head_dim: 10,
@@ -208,6 +209,37 @@ pub(crate) fn full_config() -> ModelConfig {
         logit_softcap: Some(5.0),
         embedding_scale: 42.0_f64.sqrt(),
         tied: true,
+        ..small_config()
+    }
+}
+
+/// Experts between layers without: heads are turned by the product that follows a layer without.
+pub(crate) fn expert_config() -> ModelConfig {
+    ModelConfig {
+        experts: Some(Experts {
+            count: 7,
+            chosen: 3,
+            intermediate: 32,
+            normalized: true,
+            shared: None,
+            layers: vec![true, false, true],
+        }),
+        ..even_config()
+    }
+}
+
+/// A shared expert, weights that do not sum to 1, and widths that are multiples of nothing.
+pub(crate) fn shared_expert_config() -> ModelConfig {
+    ModelConfig {
+        experts: Some(Experts {
+            count: 10,
+            chosen: 2,
+            intermediate: 23,
+            normalized: false,
+            shared: Some(33),
+            layers: vec![true; 3],
+        }),
+        qkv_bias: true,
         ..small_config()
     }
 }

@@ -86,11 +86,8 @@ fn a_layer_has_five_dispatches_where_a_device_has_what_that_takes() {
         logits(&mut decoder, &step);
         dispatches.push(decoder.dispatches_last_step());
     }
-    // One layer of three has a window of fewer positions than a split.
-    assert_eq!(
-        dispatches,
-        [3 + 3 * 8 + 2, 4 + 3 * 6 + 2, 4 + 3 * 5 + 2, 4 + 3 * 5]
-    );
+    // One layer of three has a window of fewer positions than a split, and still may see parts of two.
+    assert_eq!(dispatches, [3 + 3 * 9, 4 + 3 * 7, 4 + 3 * 6, 4 + 3 * 5]);
 }
 
 #[test]

@@ -91,3 +91,20 @@ fn softmax_survives_large_and_impossible_scores() {
     softmax(&mut row);
     assert_eq!(row, [0.5, 0.5, 0.0]);
 }
+
+#[test]
+fn a_row_goes_through_the_experts_with_the_highest_logits_and_of_equal_ones_the_first() {
+    let logits = [0.5, 2.0, -1.0, 2.0, 0.5];
+    let chosen: Vec<usize> = route(&logits, 4, true).iter().map(|of| of.0).collect();
+    assert_eq!(chosen, [1, 3, 0, 4]);
+    let exponents = |of: &[f64]| of.iter().map(|x| x.exp()).sum::<f64>();
+    for (normalized, total) in [
+        (true, exponents(&[2.0, 2.0, 0.5])),
+        (false, exponents(&logits)),
+    ] {
+        for (expert, weight) in route(&logits, 3, normalized) {
+            assert!((weight - logits[expert].exp() / total).abs() < 1e-15);
+        }
+    }
+    assert_eq!(route(&[7.0], 1, false), [(0, 1.0)]);
+}

@@ -10,9 +10,12 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     MistralConfig,
+    MixtralConfig,
     Phi3Config,
     Qwen2Config,
+    Qwen2MoeConfig,
     Qwen3Config,
+    Qwen3MoeConfig,
     RobertaConfig,
     SmolLM3Config,
     XLMRobertaConfig,
@@ -88,12 +91,33 @@ def hub_gemma3(text: dict) -> dict:
     return text
 
 
+def hub_moe(text: dict) -> dict:
+    """Experts are counted by the name that the first files have."""
+    text = hub()(text)
+    text["num_experts"] = text.pop("num_local_experts", None) or text.pop("num_experts")
+    return text
+
+
 def filled(ending: str, value: float) -> dict:
     """Tensors of this name are all `value`."""
 
     def change(state: dict) -> dict:
         assert any(name.endswith(ending) for name in state), ending
         return {name: torch.full_like(t, value) if name.endswith(ending) else t for name, t in state.items()}
+
+    return {"weights": change}
+
+
+def last_expert(ending: str) -> dict:
+    """Of the tensor of this name the last expert's part is 0."""
+
+    def change(state: dict) -> dict:
+        names = [name for name in state if name.endswith(ending)]
+        assert names, ending
+        for name in names:
+            state[name] = state[name].clone()
+            state[name][-1] = 0
+        return state
 
     return {"weights": change}
 
@@ -360,6 +384,92 @@ DECODERS = [
         },
         hub=hub_gemma3,
         norm_offset=1.0,
+    ),
+]
+
+
+DECODERS += [
+    Family(
+        # Heads of 40 that do not divide the width; no width or count is a multiple of four.
+        "qwen3-moe-f16",
+        "Qwen3MoeForCausalLM",
+        Qwen3MoeConfig(
+            **shapes(67, 42, 43, 3, 3, 1, head_dim=40, tie_word_embeddings=True),
+            rope_parameters=PLAIN_ROPE, num_experts=7, num_experts_per_tok=3, moe_intermediate_size=22,
+            norm_topk_prob=True, mlp_only_layers=[1],
+        ),
+        F16,
+        [(64, 5), (64, 28)],
+        {
+            "weights that sum to 1": {"norm_topk_prob": False},
+            "one expert fewer": {"num_experts_per_tok": 2},
+            "the last expert": last_expert("experts.down_proj"),
+            "query norm's weight": filled("q_norm.weight", 1.0),
+        },
+        hub=hub_moe,
+    ),
+    Family(
+        # Every expert is chosen, and weights are shares of all; every second layer has experts. As transformers 5 writes it.
+        "qwen3-moe-all-window-bf16",
+        "Qwen3MoeForCausalLM",
+        Qwen3MoeConfig(
+            **shapes(50, 64, 96, 3, 4, 2, head_dim=96), rope_parameters=PLAIN_ROPE, num_experts=4,
+            num_experts_per_tok=4, moe_intermediate_size=32, norm_topk_prob=False, decoder_sparse_step=2,
+            use_sliding_window=True, sliding_window=9, attention_bias=True,
+        ),
+        BF16,
+        [(64, 30)],
+        {
+            "window": {"sliding_window": None},
+            "output bias": filled("o_proj.bias", 0.0),
+            "one expert fewer": {"num_experts_per_tok": 3},
+        },
+    ),
+    Family(
+        "mixtral-bf16",
+        "MixtralForCausalLM",
+        MixtralConfig(
+            **shapes(70, 24, 36, 2, 4, 2, head_dim=8, sliding_window=11), num_local_experts=8, num_experts_per_tok=2,
+            rope_parameters=PLAIN_ROPE,
+        ),
+        BF16,
+        [(64, 7), (64, 40)],
+        {
+            "window": {"sliding_window": None},
+            "one expert fewer": {"num_experts_per_tok": 1},
+            "the last gate and up": last_expert("experts.gate_up_proj"),
+        },
+        hub=hub(),
+    ),
+    Family(
+        # One expert, which every row goes through; no window.
+        "mixtral-one-f32",
+        "MixtralForCausalLM",
+        MixtralConfig(
+            **shapes(64, 32, 64, 2, 4, 2), num_local_experts=1, num_experts_per_tok=1, rope_parameters=PLAIN_ROPE
+        ),
+        F32,
+        [(64, 20)],
+        hub=hub(),
+    ),
+    Family(
+        "qwen2-moe-f16",
+        "Qwen2MoeForCausalLM",
+        Qwen2MoeConfig(
+            **shapes(66, 32, 48, 3, 4, 2, sliding_window=8, use_sliding_window=True, max_window_layers=2),
+            rope_parameters=PLAIN_ROPE, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=18,
+            shared_expert_intermediate_size=27, mlp_only_layers=[2],
+        ),
+        F16,
+        [(64, 6), (64, 30)],
+        {
+            "windows": {"layer_types": ["full_attention"] * 3},
+            "weights that are shares of all": {"norm_topk_prob": True},
+            "shared expert": filled("shared_expert.down_proj.weight", 0.0),
+            "gate of the shared expert": filled("shared_expert_gate.weight", 0.0),
+            "key bias": filled("k_proj.bias", 0.0),
+        },
+        hub=hub_moe,
     ),
 ]
 

@@ -5,6 +5,8 @@ Its conventions, by family:
   together lie side by side (`LlamaModel.permute`); llama3's stretch is the tensor `rope_freqs.weight`, by whose elements
   the frequencies are divided;
 - phi3: the fused projections stay fused, gate and up are `ffn_up`; longrope is two tensors and `attn_factor`;
+- experts: the matrices of all experts of a layer are one tensor of three dimensions, and the gate of the shared expert has
+  one; a mixtral is a llama;
 - gemma: 1 is added to the norms' weights; the score's scale is not written (llama.cpp knows `head_dim ** -0.5`).
 Vectors are f32 in all of them.
 """
@@ -39,6 +41,14 @@ NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.experts.gate": "ffn_gate_exps",
+    "mlp.experts.up": "ffn_up_exps",
+    "mlp.experts.down_proj": "ffn_down_exps",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
 }
 GEMMA_NAMES = {
     "post_attention_layernorm": "post_attention_norm",
@@ -97,6 +107,10 @@ FILES = [
     Gguf("gguf-phi3-longrope-f16", "phi3-longrope-f16", "phi3", always(Kind.F16)),
     Gguf("gguf-gemma2-bf16", "gemma2-f32", "gemma2", always(Kind.BF16), {"query_pre_attn_scalar": 8}),
     Gguf("gguf-gemma3-bf16", "gemma3-bf16", "gemma3", always(Kind.BF16), {"query_pre_attn_scalar": 8}),
+    Gguf("gguf-mixtral-q8_0", "mixtral-one-f32", "llama", always(Kind.Q8_0)),
+    Gguf("gguf-mixtral-bf16", "mixtral-bf16", "llama", always(Kind.BF16), {"sliding_window": None}),
+    Gguf("gguf-qwen2moe-f16", "qwen2-moe-f16", "qwen2moe", always(Kind.F16), {"layer_types": ["full_attention"] * 3}),
+    Gguf("gguf-qwen3moe-f16", "qwen3-moe-f16", "qwen3moe", always(Kind.F16)),
     Gguf("gguf-llama-q8_0-parts", "llama-tied-sharded-f32", "llama", always(Kind.Q8_0), part=8),
     # MOSTLY_Q4_K_M.
     Gguf("gguf-llama-q4_k_m", "llama-tied-sharded-f32", "llama", always(Kind.F32), ftype=15),
@@ -123,7 +137,7 @@ def write_gguf(
     gemma = file.architecture.startswith("gemma")
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     held, sums, origins = {}, {}, {}
-    for name, tensor in state.items():
+    for name, tensor in apart(state).items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         stored = tensor.to(torch.float32)
@@ -133,8 +147,11 @@ def write_gguf(
         if gemma and "norm" in name:
             stored = stored + 1
         new = gguf_name(name, gemma)
-        array = stored.numpy()
-        kind = Kind.F32 if array.ndim == 1 else file.kind(new, array.shape[1])
+        # As `modify_tensors` squeezes what has one row.
+        array = stored.squeeze(0).numpy() if "shared_expert_gate" in name else stored.numpy()
+        # llama.cpp quantizes no router.
+        exact = array.ndim == 1 or "ffn_gate_inp" in new
+        kind = Kind.F32 if exact else file.kind(new, array.shape[-1])
         if kind in (Kind.Q4_K, Kind.Q6_K):
             data = random_blocks(kind, new, array.shape)
         elif kind == Kind.Q8_K:
@@ -146,7 +163,7 @@ def write_gguf(
         new += name[name.rindex(".") :]
         writer.add_tensor(new, data, raw_dtype=kind)
         floats = quantizer.from_q8_k(data) if kind == Kind.Q8_K else gguf.quants.dequantize(data, kind)
-        back = torch.from_numpy(floats.reshape(array.shape))
+        back = torch.from_numpy(floats.reshape(stored.shape))
         if permuted:
             back = back[interleave(len(back), head).argsort()]
         origins[new] = (name, head if permuted else None)
@@ -163,7 +180,36 @@ def write_gguf(
         held, sums = quantized_whole(folder / "model.gguf", file.ftype, origins)
     if "lm_head.weight" in state and config.tie_word_embeddings:
         held["lm_head.weight"] = held["model.embed_tokens.weight"]
-    return held, sums
+    return together(held), sums
+
+
+def apart(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Gate and up of experts, which transformers keeps together, by themselves; every name ends in what it is."""
+    out = {}
+    for name, tensor in state.items():
+        stem, _, part = name.rpartition(".experts.")
+        if part == "gate_up_proj":
+            gate, up = tensor.chunk(2, dim=1)
+            out[f"{stem}.experts.gate.weight"], out[f"{stem}.experts.up.weight"] = gate.contiguous(), up.contiguous()
+        elif part == "down_proj":
+            out[f"{name}.weight"] = tensor
+        else:
+            out[name] = tensor
+    return out
+
+
+def together(held: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same back."""
+    out = {}
+    for name, tensor in held.items():
+        if name.endswith(".experts.gate.weight"):
+            stem = name.removesuffix("gate.weight")
+            out[stem + "gate_up_proj"] = torch.cat([tensor, held[f"{stem}up.weight"]], dim=1)
+        elif name.endswith(".experts.down_proj.weight"):
+            out[name.removesuffix(".weight")] = tensor
+        elif not name.endswith(".experts.up.weight"):
+            out[name] = tensor
+    return out
 
 
 def quantized_whole(
@@ -255,7 +301,15 @@ def metadata(writer: gguf.GGUFWriter, file: Gguf, config) -> None:
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
-    if file.architecture in ("llama", "qwen3", "gemma2", "gemma3"):
+    experts = getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None)
+    if experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+    if file.architecture in ("qwen2moe", "qwen3moe"):
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if file.architecture == "qwen2moe":
+        writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
+    if file.architecture in ("llama", "qwen3", "qwen3moe", "gemma2", "gemma3"):
         writer.add_key_length(head)
         writer.add_value_length(head)
     if file.architecture == "llama":

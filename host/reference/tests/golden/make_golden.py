@@ -124,7 +124,8 @@ def randomize(name: str, parameter: torch.Tensor, family) -> None:
     elif "embed" in name:
         parameter.normal_(0, 0.7)
     else:
-        parameter.normal_(0, 1.3 / parameter.shape[1] ** 0.5)
+        # Of experts, which lie one after another, as of any other matrix.
+        parameter.normal_(0, 1.3 / parameter.shape[-1] ** 0.5)
 
 
 def load(family, folder, weights=None, **changes):
@@ -135,7 +136,8 @@ def load(family, folder, weights=None, **changes):
         setattr(config, key, value)
     with InFloat64():
         model = getattr(transformers, family.architecture).from_pretrained(
-            folder, config=config, dtype=torch.float64, attn_implementation="eager"
+            # Experts one by one: the products of several at once know no f64.
+            folder, config=config, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
         )
     if weights:
         model.load_state_dict(weights(model.state_dict()))

@@ -35,6 +35,10 @@ fn error(found: &[f64], expected: &[f64]) -> f64 {
     (difference / expected).sqrt()
 }
 
+/// How far the logits of a model with experts may be off: some rows go through others than before, of which random weights make
+/// something else altogether.
+const OTHER_EXPERTS: f64 = 0.5;
+
 /// Random weights have no outliers and no redundancy: every rounding reaches the logits. Rows that are no multiple of 32
 /// stay floats, so that not all of these models change.
 #[test]
@@ -44,6 +48,8 @@ fn int8_and_int4_change_the_logits_by_no_more_than_stated() {
         let expected = of(&checkpoint(name), name);
         for (format, most) in [(Format::Int8, 0.04), (Format::Int4, 0.45)] {
             let error = error(&converted(name, format), &expected);
+            let has_experts = checkpoint(name).decoder().unwrap().experts.is_some();
+            let most = if has_experts { OTHER_EXPERTS } else { most };
             assert!(error <= most, "{name}, {format:?}: {error:.4}");
             changed += usize::from(error > 1e-4);
         }

@@ -13,12 +13,30 @@ use crate::order::{Moment, Rank};
 use crate::sequence::Sequence;
 use crate::stats::Counters;
 
+/// Whether those who run can be made to give way to those who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GivingWay {
+    Now,
+    /// A step of theirs runs.
+    Later,
+}
+
+/// Whether there is room for one who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    There,
+    Missing,
+    /// There will be when others can be made to give way.
+    Later,
+}
+
 impl Generator {
     /// Gives places and blocks to the waiting, best ranked first; where the first cannot have them, nobody behind it
-    /// can, so that many small requests do not keep a large one waiting.
-    pub(super) fn admit(&mut self, now: Moment) {
+    /// can, so that many small requests do not keep a large one waiting. Says whether somebody is to give way and could not
+    /// be made to now.
+    pub(super) fn admit(&mut self, now: Moment, giving_way: GivingWay) -> bool {
         if self.waiting.is_empty() {
-            return;
+            return false;
         }
         let mut hopeless = Vec::new();
         let mut order = Vec::with_capacity(self.waiting.len());
@@ -38,8 +56,10 @@ impl Generator {
                 Some(sequence) if !self.waits_for_first(sequence) => {}
                 _ => continue,
             }
-            if !self.make_room(key, rank.0, now) {
-                return;
+            match self.make_room(key, rank.0, now, giving_way) {
+                Room::There => {}
+                Room::Missing => return false,
+                Room::Later => return true,
             }
             let Some(mut sequence) = self.waiting.remove(&key) else {
                 continue;
@@ -53,9 +73,10 @@ impl Generator {
                 self.blocks.release(&mut sequence.table);
                 sequence.written = 0;
                 self.waiting.insert(key, sequence);
-                return;
+                return false;
             }
         }
+        false
     }
 
     /// Takes what others have written of the same beginning.
@@ -72,7 +93,9 @@ impl Generator {
     /// blocks.
     fn waits_for_first(&self, sequence: &Sequence) -> bool {
         let first = first_of(sequence.request);
-        let has_prompt = |other: &Sequence| other.made() > 0 || other.generates();
+        // What is underway is not kept for others yet.
+        let has_prompt =
+            |other: &Sequence| other.made() > 0 || other.written + 1 == other.tokens.len();
         sequence.choice > 0
             && (self.waiting.contains_key(&first)
                 || self
@@ -96,16 +119,16 @@ impl Generator {
 
     /// Whether there is a place and enough blocks, if need be by preempting those of a lower class that are not
     /// overdue.
-    fn make_room(&mut self, key: u64, rank: Rank, now: Moment) -> bool {
+    fn make_room(&mut self, key: u64, rank: Rank, now: Moment, giving_way: GivingWay) -> Room {
         loop {
             let Some(sequence) = self.waiting.get(&key) else {
-                return false;
+                return Room::Missing;
             };
             let own = sequence.queue_key.class;
             let (needed, available) = self.needed(sequence);
             let place_free = self.running.len() < self.limits.sequences;
             if place_free && needed <= available {
-                return true;
+                return Room::There;
             }
             let mut victims: Vec<((Rank, u32), u64)> = self
                 .running
@@ -122,11 +145,14 @@ impl Generator {
                 .sum();
             // Taking them all would still not be enough: they keep theirs.
             if needed > available + blocks {
-                return false;
+                return Room::Missing;
             }
             let Some(index) = victims.last().and_then(|(_, key)| self.index_of(*key)) else {
-                return false;
+                return Room::Missing;
             };
+            if giving_way == GivingWay::Later {
+                return Room::Later;
+            }
             Counters::add(&self.counters.preemptions, 1);
             self.preempt(index);
         }

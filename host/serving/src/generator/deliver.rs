@@ -123,6 +123,7 @@ impl Generator {
     ) -> Option<Result<Finish, ModelError>> {
         let sequence = &mut self.running[index];
         let position = sequence.made() as u32;
+        let thought = sequence.reasoning_tokens();
         let taken = match sequence.take(drawn, &self.limits.end_tokens) {
             Ok(taken) => taken,
             Err(error) => return Some(Err(error)),
@@ -134,6 +135,8 @@ impl Generator {
             generation.keep_pieces(sequence);
             if let (Some(token), true) = (drawn.token, taken.joined) {
                 Counters::add(&self.counters.tokens, 1);
+                let thought = sequence.reasoning_tokens().saturating_sub(thought);
+                Counters::add(&self.counters.reasoning_tokens, thought as usize);
                 if sequence.choice == 0 {
                     let text = sequence.text_from(taken.from).to_owned();
                     generation.untold.push(Untold::Token(position, token, text));

@@ -46,6 +46,11 @@ impl Groups {
         Some(group.iter().copied().collect())
     }
 
+    /// Whether nobody is to be tried apart.
+    pub(crate) fn are_settled(&self) -> bool {
+        self.stack.is_empty() && self.alone == 0
+    }
+
     /// A step of these went well.
     pub(crate) fn succeeded(&mut self, keys: impl Iterator<Item = u64>) {
         self.alone = 0;
@@ -111,14 +116,19 @@ impl Generator {
     /// The decoder is gone, and all blocks with it: who ran is queued again with its tokens. Who was in the step, and
     /// has been in too many that ended like this, fails ([`crate::request::Open::lost`]); the others of the step are
     /// tried alone at first, so that one that does this to every decoder takes no other along. Where the draft was lost
-    /// just before, it is to blame and none of them.
-    pub(crate) fn lost(&mut self, plan: &StepPlan, reason: &str) {
+    /// just before, it is to blame and none of them. Where the step after it was begun too, either may be to blame.
+    pub(crate) fn lost(&mut self, plan: &StepPlan, after: Option<&StepPlan>, reason: &str) {
         for index in (0..self.running.len()).rev() {
             self.preempt(index);
         }
         self.blocks = Blocks::new(self.shape.blocks);
         let by_draft = self.draft.lost();
-        let stepped = |sequence: &&Sequence| plan.parts.iter().any(|part| part.key == sequence.key);
+        let parts = || {
+            plan.parts
+                .iter()
+                .chain(after.iter().flat_map(|after| &after.parts))
+        };
+        let stepped = |sequence: &&Sequence| parts().any(|part| part.key == sequence.key);
         let mut requests: Vec<u64> = self
             .waiting
             .values()
@@ -140,7 +150,12 @@ impl Generator {
             }
         }
         if !by_draft {
-            let keys: Vec<u64> = plan.parts.iter().map(|part| part.key).collect();
+            let mut keys: Vec<u64> = Vec::new();
+            for part in parts() {
+                if !keys.contains(&part.key) {
+                    keys.push(part.key);
+                }
+            }
             self.groups.apart(&keys);
         }
     }

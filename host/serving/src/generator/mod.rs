@@ -3,13 +3,15 @@
 //! It has no thread and no clock: the time is given to it. A step is made in two halves, [`Generator::plan`] and, when
 //! the decoder has run it, [`Generator::deliver`] or [`Generator::failed`]. In between, while it runs, masks are made
 //! ([`Generator::mask`]) and those who asked are told what the step before has made ([`Generator::hand_on`]). Requests come
-//! and go at any time: whoever has gone when a step comes back has no part in what it made.
+//! and go at any time: whoever has gone when a step comes back has no part in what it made. While it runs the next one can
+//! be planned already ([`Generator::plan_after`]), and is filled in when the first was delivered ([`Generator::fill_in`]).
 //!
 //! A step has a budget of rows: first one for every answer in the making, then guesses, then prompts in pieces, each in
 //! the order of [`crate::order::QueueKey::rank`]. Where KV blocks run out, the worst ranked gives its own back and is
 //! queued again with its tokens.
 
 mod admit;
+mod ahead;
 mod deliver;
 mod draft;
 mod drafting;
@@ -133,7 +135,8 @@ impl Generator {
         let number = self.next;
         let (open, work) = Open::new(submission, number, 0);
         let mut generation = Generation::new(open);
-        let (prompt, detokenizer, prefix, seed, parameters, matcher, lanes) = match work {
+        let (prompt, detokenizer, prefix, seed, parameters, (matcher, thinking), lanes) = match work
+        {
             Ok(Work::Generate {
                 prompt,
                 detokenizer,
@@ -141,6 +144,7 @@ impl Generator {
                 seed,
                 parameters,
                 matcher,
+                thinking,
                 lanes,
             }) => (
                 prompt,
@@ -148,7 +152,7 @@ impl Generator {
                 prefix,
                 seed,
                 Arc::new(parameters),
-                matcher,
+                (matcher, thinking),
                 lanes,
             ),
             Ok(Work::Encode { .. }) => {
@@ -170,9 +174,10 @@ impl Generator {
                 seed,
                 queue_key: generation.open.queue_key,
             };
-            let constraint = matcher
-                .as_deref()
-                .map(|matcher| Constraint::new(matcher.clone(), self.shape.vocabulary));
+            let constraint = (matcher.is_some() || thinking.is_some()).then(|| {
+                let (matcher, thinking) = (matcher.as_deref(), thinking.as_deref());
+                Constraint::new(matcher.cloned(), thinking.cloned(), self.shape.vocabulary)
+            });
             let lanes = lanes.as_deref().map(|lanes| {
                 let lanes = lanes.clone();
                 let seed = choice_seed(lanes.seed(), choice);
@@ -314,7 +319,7 @@ impl Generator {
     fn look_beside(&mut self) {
         let generating = self.running.iter().filter(|s| s.generates());
         let mut answers = generating.fold(StepSize::default(), |answers, sequence| {
-            answers.with_answer(1, sequence.written)
+            answers.with_answer(1, sequence.position())
         });
         let rows_per_step = match answers.decode {
             0 => self.limits.step_tokens,

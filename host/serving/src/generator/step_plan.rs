@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use tidegate_contract::{ModelError, Speculation, StepSequence};
+use tidegate_contract::{FedToken, ModelError, Speculation, StepSequence};
 
 use super::Generator;
+use super::admit::GivingWay;
 use crate::costs::StepSize;
 use crate::guess::look_up;
 use crate::order::Moment;
@@ -15,6 +16,8 @@ use crate::stats::Counters;
 #[derive(Debug, Default)]
 pub(crate) struct StepPlan {
     pub(crate) step: Vec<StepSequence>,
+    /// Its tokens that the step before draws, where that one runs.
+    pub(crate) fed: Vec<FedToken>,
     pub(super) parts: Vec<Part>,
     pub(super) size: StepSize,
 }
@@ -56,7 +59,7 @@ impl Generator {
         self.look_beside();
         self.expire(now);
         self.drop_hopeless(now);
-        self.admit(now);
+        self.admit(now, GivingWay::Now);
         let (running, waiting) = (&self.running, &self.waiting);
         let runs = |key| running.iter().any(|sequence| sequence.key == key);
         let exists = |key| waiting.contains_key(&key) || runs(key);
@@ -92,6 +95,12 @@ impl Generator {
         if !broken.is_empty() {
             return (plan, broken);
         }
+        self.steps_at(&plan, now);
+        (plan, broken)
+    }
+
+    /// Those in a step have waited until now.
+    pub(super) fn steps_at(&mut self, plan: &StepPlan, now: Moment) {
         for part in &plan.parts {
             if let Some(index) = self.index_of(part.key)
                 && let Some(generation) = self.requests.get_mut(&self.running[index].request)
@@ -100,7 +109,6 @@ impl Generator {
                 self.counters.queue_seconds.observe(waited);
             }
         }
-        (plan, broken)
     }
 
     /// Every answer in the making gets a block for its next row, the best ranked first; for want of one the worst
@@ -265,12 +273,12 @@ impl Generator {
     }
 
     /// Pieces of prompts, in order, until the step is full.
-    fn add_prompts(&mut self, plan: &mut StepPlan, prompts: &[u64], rows: usize) {
+    pub(super) fn add_prompts(&mut self, plan: &mut StepPlan, prompts: &[u64], rows: usize) {
         let mut left = rows;
         if plan.size.decode > 0 {
             left = left.min(self.limits.prefill_tokens);
             let first = prompts.first().and_then(|key| self.index_of(*key));
-            let position = first.map_or(0, |index| self.running[index].written);
+            let position = first.map_or(0, |index| self.running[index].position());
             let limit = self.limits.step_time;
             let in_time = (self.costs).prefill_within(plan.size, position, limit, left);
             left = in_time.unwrap_or(left);
@@ -280,16 +288,19 @@ impl Generator {
                 break;
             };
             let mut sequence = self.running.swap_remove(index);
-            self.adopt(&mut sequence);
+            if sequence.underway.rows == 0 {
+                self.adopt(&mut sequence);
+            }
             let rows = sequence.unwritten().min(left);
             left -= rows;
-            let end = sequence.written + rows;
+            let from = sequence.position();
+            let end = from + rows;
             let mut samples = Vec::new();
             if end == sequence.tokens.len() {
                 sequence.begin();
                 samples = sequence.take_guesses().1;
             }
-            plan.size = plan.size.with_prompt(rows, sequence.written);
+            plan.size = plan.size.with_prompt(rows, from);
             plan.parts.push(Part {
                 key: *key,
                 rows,
@@ -298,8 +309,8 @@ impl Generator {
                 masked: samples.len(),
             });
             plan.step.push(StepSequence {
-                position: sequence.written as u32,
-                tokens: sequence.tokens[sequence.written..end].to_vec(),
+                position: from as u32,
+                tokens: sequence.tokens[from..end].to_vec(),
                 blocks: sequence.table.blocks().to_vec(),
                 samples,
             });

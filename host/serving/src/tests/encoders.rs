@@ -373,7 +373,7 @@ fn a_text_that_is_taken_back_when_its_step_begins_takes_no_other_along() {
         pending
     });
     let clock = || Duration::from_millis(1);
-    let begun = core.begin(&clock).unwrap();
+    let begun = core.begin(true, &clock).unwrap();
     core.cancel(texts[1].id);
     assert_eq!(core.finish(begun, &clock), Ok(Stepped::Well));
     assert_eq!(*kept.calls.lock().unwrap(), [[3, 5]]);
@@ -384,7 +384,7 @@ fn a_text_that_is_taken_back_when_its_step_begins_takes_no_other_along() {
     }
     // With nobody left there is nothing to do.
     core.submit(ask("", 0).submission(Duration::ZERO, None).0);
-    let begun = core.begin(&clock).unwrap();
+    let begun = core.begin(true, &clock).unwrap();
     assert_eq!(core.finish(begun, &clock), Ok(Stepped::Nothing));
 }
 

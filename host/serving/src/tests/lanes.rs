@@ -54,7 +54,8 @@ fn writing(script: &[u32]) -> (Engine, ModelHandle, Control) {
 
 /// A model of [`tagged`] tokens that writes `script` after the prompt of this chat.
 fn writing_to(chat: &Conversation, script: &[u32]) -> (Engine, ModelHandle, Control) {
-    let prompt = tagged().encode_conversation(&chat.messages, &chat.functions);
+    let prompt =
+        tagged().encode_conversation(&chat.messages, &chat.functions, &chat.template_arguments);
     with_tags(scripted(prompt.unwrap().tokens.len(), script.to_vec()))
 }
 

@@ -12,3 +12,4 @@ mod phases;
 mod same;
 pub(crate) mod support;
 mod text;
+mod thinking;

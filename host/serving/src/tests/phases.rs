@@ -7,9 +7,9 @@ use tidegate_contract::{DecodeError, Finish, Model, ModelError, Speculation, Str
 use super::support::*;
 use crate::{Engine, EngineOptions, ModelHandle, ModelOptions};
 
-fn serve(events: &Events, hook: Arc<Hook>) -> (Engine, ModelHandle, Control) {
+fn serve(ahead: bool, events: &Events, hook: Arc<Hook>) -> (Engine, ModelHandle, Control) {
     let engine = Engine::start(EngineOptions::default());
-    let (load, control) = phased(shape(4, 64, 128), Arc::new(hashed), events, hook);
+    let (load, control) = phased(shape(4, 64, 128), Arc::new(hashed), ahead, events, hook);
     let source = source(load, ModelOptions::default());
     let handle = engine.load("phased", source).unwrap();
     (engine, handle, control)
@@ -45,7 +45,7 @@ fn while_running(all: &[Event]) -> Vec<bool> {
 #[test]
 fn tokens_are_handed_on_and_masks_made_while_the_next_step_runs() {
     let events = Events::default();
-    let (_engine, model, control) = serve(&events, all_well());
+    let (_engine, model, control) = serve(false, &events, all_well());
     let mut asked = ask("structured", 40);
     asked.parameters.structure = Some(Structure::Regex("[a-f]{12}".into()));
     asked.parameters.speculation = Speculation::Off;
@@ -65,6 +65,7 @@ fn tokens_are_handed_on_and_masks_made_while_the_next_step_runs() {
                 // After the last there is no step to hide behind.
                 assert_eq!(runs, tokens < 12, "{all:?}");
             }
+            Event::SubmitAfter { .. } => panic!("it does not run ahead: {all:?}"),
             Event::Collect | Event::Done(_) => {}
         }
     }
@@ -76,7 +77,7 @@ fn tokens_are_handed_on_and_masks_made_while_the_next_step_runs() {
 #[test]
 fn who_has_all_its_answer_hears_so_while_others_go_on() {
     let events = Events::default();
-    let (_engine, model, control) = serve(&events, all_well());
+    let (_engine, model, control) = serve(false, &events, all_well());
     let long = ask("long", 60);
     let pending = long.of(&model);
     assert!(
@@ -92,6 +93,47 @@ fn who_has_all_its_answer_hears_so_while_others_go_on() {
     let done = all.iter().position(|event| *event == Event::Done(true));
     assert!(while_running(&all)[done.unwrap()], "{all:?}");
     control.is_sound();
+}
+
+/// What a device has of an answer of 40 tokens.
+fn device_time(ahead: bool, [forward, host]: [u64; 2]) -> DeviceTime {
+    let [forward, host] = [forward, host].map(std::time::Duration::from_micros);
+    let never_ends = |history: &[u32], logits: &mut [f32]| {
+        hashed(history, logits);
+        logits[EOS as usize] = -1.0;
+    };
+    let engine = Engine::start(EngineOptions::default());
+    let (load, time, control) = sleeping(
+        shape(4, 64, 128),
+        Arc::new(never_ends),
+        ahead,
+        [forward, host],
+    );
+    let handle = engine.load("sleeping", source(load, ModelOptions::default()));
+    let handle = handle.unwrap();
+    let mut asked = ask("sleeping", 40);
+    asked.parameters.speculation = Speculation::Off;
+    time.forget();
+    let choice = asked.of(&handle).choice();
+    assert_eq!(choice.tokens, choice_alone(&asked, 0, 128, &never_ends).0);
+    control.is_sound();
+    time.get()
+}
+
+#[test]
+fn the_hosts_work_hides_behind_the_devices() {
+    let [without, with] = [false, true].map(|ahead| device_time(ahead, [12_000, 4000]));
+    // Between two steps without: the first has nothing before it.
+    assert_eq!(without.idle_gaps, 39, "{without:?}");
+    assert!(with.idle_gaps <= 20, "{with:?}");
+    let share = |time: &DeviceTime| time.idle.as_secs_f64() / time.all.as_secs_f64();
+    assert!(
+        share(&with) < share(&without) / 2.0,
+        "{without:?}, {with:?}"
+    );
+    // What a model of 1B takes on a large GPU: a figure, too short for a bound on a machine with other work.
+    let [without, with] = [false, true].map(|ahead| device_time(ahead, [1800, 200]));
+    println!("1800 and 200 us: {without:?} without, {with:?} with");
 }
 
 /// Three answers to one prompt, long enough for a fault in the middle.
@@ -125,9 +167,17 @@ fn a_fault_in_any_phase_loses_nothing_and_repeats_nothing() {
     let other = || DecodeError::Device {
         reason: "no".into(),
     };
-    for phase in [Phase::Submit, Phase::Draw, Phase::Collect] {
+    let phases = [
+        (false, Phase::Submit),
+        (false, Phase::Draw),
+        (false, Phase::Collect),
+        (true, Phase::SubmitAfter),
+        (true, Phase::Draw),
+        (true, Phase::Collect),
+    ];
+    for (ahead, phase) in phases {
         for fault in [Some(fatal()), Some(other()), None] {
-            let what = format!("{fault:?} in {phase:?}");
+            let what = format!("{fault:?} in {phase:?}, ahead: {ahead}");
             let is_fatal = fault.as_ref().is_none_or(DecodeError::is_fatal);
             let hook = move |at: Phase, step: usize| {
                 let now = at == phase && step == 6;
@@ -135,9 +185,11 @@ fn a_fault_in_any_phase_loses_nothing_and_repeats_nothing() {
                 fault.clone().filter(|_| now)
             };
             let events = Events::default();
-            let (_engine, model, control) = serve(&events, Arc::new(hook));
+            let (_engine, model, control) = serve(ahead, &events, Arc::new(hook));
             let pending = asked.of(&model);
             assert_eq!(answers(&pending), wanted, "{what}");
+            let is_ahead = |event: &Event| matches!(event, Event::SubmitAfter { .. });
+            assert_eq!(events.count(is_ahead) > 5, ahead, "{what}");
             let handed_on: Vec<u32> = pending.tokens().iter().map(|token| token.1).collect();
             assert_eq!(handed_on, wanted[0].0, "{what}");
             let stats = model.stats();
@@ -166,7 +218,7 @@ fn who_goes_while_a_step_runs_hears_of_it_at_once_and_leaves_no_trace() {
             }
             None
         };
-        let (_engine, handle, control) = serve(&events, Arc::new(hook));
+        let (_engine, handle, control) = serve(false, &events, Arc::new(hook));
         let handle = model.get_or_init(|| handle);
         let going = ask("goes", 60).request_to(goes.0, events.reply());
         assert!(handle.submit(going).is_ok());
@@ -209,7 +261,7 @@ fn a_reply_that_panics_while_a_step_runs_takes_nothing_of_it() {
         }
     }
     let events = Events::default();
-    let (_engine, model, control) = serve(&events, all_well());
+    let (_engine, model, control) = serve(true, &events, all_well());
     for most in [4, 60] {
         let (asked, wanted) = of_three();
         let other = asked.of(&model);
@@ -223,5 +275,164 @@ fn a_reply_that_panics_while_a_step_runs_takes_nothing_of_it() {
     }
     let stats = model.stats();
     assert_eq!((stats.cancelled, stats.answered), (2, 2));
+    assert_eq!((stats.failed_steps, stats.reloads), (0, 0));
     control.is_sound();
+}
+
+/// What a request with this structure and these penalties, alone, has happen, and its answer.
+fn ahead(asked: &Ask) -> (Vec<Event>, usize) {
+    let events = Events::default();
+    let (_engine, model, control) = serve(true, &events, all_well());
+    let request = asked.request_to(1 << 40, events.reply());
+    assert!(model.submit(request).is_ok());
+    ended(&events);
+    let wanted = alone(asked, 128).0.len();
+    let again = asked.of(&model).choice().tokens;
+    assert_eq!(again, alone(asked, 128).0);
+    let stats = model.stats();
+    assert_eq!((stats.failed_steps, stats.reloads), (0, 0));
+    control.is_sound();
+    let all = events.all();
+    let end = all.iter().position(|event| *event == Event::Done(true));
+    (all[..=end.unwrap()].to_vec(), wanted)
+}
+
+#[test]
+fn the_next_step_is_begun_before_the_tokens_of_one_are_there() {
+    let mut structured = ask("structured", 40);
+    structured.parameters.structure = Some(Structure::Regex("[a-f]{12}".into()));
+    let mut penalised = ask("penalised", 12);
+    penalised.parameters.temperature = 1.0;
+    penalised.parameters.repetition_penalty = 1.5;
+    penalised.parameters.frequency_penalty = 0.7;
+    for mut asked in [structured, penalised] {
+        asked.parameters.speculation = Speculation::Off;
+        let (all, tokens) = ahead(&asked);
+        let is_structured = asked.parameters.structure.is_some();
+        let (mut begun, mut drawn, mut collected, mut told) = (0, 0, 0, 0);
+        for event in &all {
+            match event {
+                Event::Submit { .. } => {
+                    assert_eq!(begun, 0, "only the first: {all:?}");
+                    begun += 1;
+                }
+                Event::SubmitAfter { fed } => {
+                    // The step before was drawn from, and is not collected.
+                    assert_eq!((*fed, drawn, collected), (1, begun, begun - 1), "{all:?}");
+                    begun += 1;
+                }
+                Event::Draw { masks } => {
+                    assert_eq!(*masks, usize::from(is_structured), "{all:?}");
+                    assert_eq!(drawn, collected, "{all:?}");
+                    drawn += 1;
+                }
+                Event::Collect => {
+                    // That there is no thirteenth token is known of a limit alone.
+                    let last = tokens + usize::from(is_structured);
+                    assert_eq!(begun, (collected + 2).min(last), "{all:?}");
+                    collected += 1;
+                }
+                Event::Token(index) => {
+                    assert_eq!(*index as usize, told);
+                    told += 1;
+                    // While the next one runs, and the one after it waits for the device.
+                    let next = (told + 2).min(tokens + usize::from(is_structured));
+                    assert_eq!(begun, next, "{all:?}");
+                }
+                Event::Done(_) => {}
+            }
+        }
+        assert_eq!((tokens, told, collected), (12, 12, 12), "{all:?}");
+    }
+}
+
+#[test]
+fn who_goes_while_two_steps_are_begun_leaves_no_trace() {
+    for (ends, phase) in [
+        (false, Phase::SubmitAfter),
+        (true, Phase::SubmitAfter),
+        (false, Phase::Draw),
+        (true, Phase::Draw),
+    ] {
+        let events = Events::default();
+        let model: Arc<OnceLock<ModelHandle>> = Arc::default();
+        let (of_hook, goes) = (Arc::clone(&model), tidegate_contract::RequestId(1 << 40));
+        let hook = move |at: Phase, step: usize| {
+            if (at, step) == (phase, 6)
+                && let Some(model) = of_hook.get()
+            {
+                match ends {
+                    true => model.end(goes),
+                    false => model.cancel(goes),
+                }
+            }
+            None
+        };
+        let (_engine, handle, control) = serve(true, &events, Arc::new(hook));
+        let handle = model.get_or_init(|| handle);
+        let going = ask("goes", 60).request_to(goes.0, events.reply());
+        let (asked, wanted) = of_three();
+        assert!(handle.submit(going).is_ok());
+        let beside = asked.of(handle);
+        ended(&events);
+        assert_eq!(
+            events.count(|event| *event == Event::Done(true)),
+            usize::from(ends)
+        );
+        assert_eq!(answers(&beside), wanted);
+        // The same blocks hold another answer now.
+        assert_eq!(answers(&asked.of(handle)), wanted);
+        let goes = ask("goes", 9);
+        assert_eq!(goes.of(handle).choice().tokens, alone(&goes, 128).0);
+        let stats = handle.stats();
+        assert_eq!((stats.blocks_used, stats.failed_steps), (0, 0), "{stats:?}");
+        control.is_sound();
+    }
+}
+
+#[test]
+fn models_that_share_a_device_begin_no_step_ahead_of_each_other() {
+    let engine = Engine::start(EngineOptions::default());
+    let load = |name: &str| {
+        let events = Events::default();
+        let (load, control) = phased(
+            shape(4, 64, 512),
+            Arc::new(|history: &[u32], logits: &mut [f32]| {
+                hashed(history, logits);
+                logits[EOS as usize] = -1.0;
+            }),
+            true,
+            &events,
+            all_well(),
+        );
+        let handle = engine.load(name, source(load, ModelOptions::default()));
+        (events, handle.unwrap(), control)
+    };
+    let (one, two) = (load("one"), load("two"));
+    let is_ahead = |event: &Event| matches!(event, Event::SubmitAfter { .. });
+    let pending: Vec<Pending> = [&one, &two]
+        .map(|(_, model, _)| (0..20).map(|n| ask(&format!("{n}"), 400).of(model)))
+        .into_iter()
+        .flatten()
+        .collect();
+    while one.1.stats().steps < 20 || two.1.stats().steps < 20 {
+        std::thread::yield_now();
+    }
+    let begun = [&one, &two].map(|(events, ..)| events.count(is_ahead));
+    while one.1.stats().steps < 500 || two.1.stats().steps < 500 {
+        std::thread::yield_now();
+    }
+    for ((events, ..), begun) in [&one, &two].into_iter().zip(begun) {
+        let now = events.count(is_ahead);
+        assert!(now <= begun + 1, "{now} after {begun}");
+    }
+    for (_, model, control) in [&one, &two] {
+        let stats = model.stats();
+        assert_eq!((stats.failed_steps, stats.reloads), (0, 0), "{stats:?}");
+        control.is_sound();
+    }
+    drop(engine);
+    for pending in &pending {
+        let _ = pending.wait();
+    }
 }

@@ -205,6 +205,8 @@ families! {
         "Requests that went on after a fault of the device";
     MODEL_TOKENS = Counter "tidegate_model_tokens_total", Unit::Of("tokens"), &[MODEL, label("kind", "prompt, cached, generated")], Load,
         "Tokens of prompts taken in, of prompts found in kept KV blocks, and of answers";
+    MODEL_REASONING = Counter "tidegate_model_reasoning_tokens_total", Unit::Of("tokens"), &[MODEL], Load,
+        "Tokens of answers that were reasoning with a lane of its own; they are of kind generated, too";
     MODEL_PREFIX_QUERIED = Counter "tidegate_model_prefix_queried_tokens_total", Unit::Of("tokens"), &[MODEL], Load,
         "Tokens that were looked for in kept KV blocks; those found are of kind cached";
     MODEL_DRAFTED = Counter "tidegate_model_drafted_tokens_total", Unit::Of("tokens"), &[MODEL, label("outcome", "accepted, rejected")], Load,
@@ -258,6 +260,8 @@ families! {
         "Requests that wait for their turn";
     REMOTE_TOKENS = Counter "tidegate_remote_tokens_total", Unit::Of("tokens"), &[MODEL, label("kind", "prompt, generated")], Process,
         "Tokens of prompts that were answered and of answers, by the server's count";
+    REMOTE_REASONING = Counter "tidegate_remote_reasoning_tokens_total", Unit::Of("tokens"), &[MODEL], Process,
+        "Tokens of answers that were reasoning, by the server's count; they are of kind generated, too";
 
     GATEWAY_REQUESTS = Counter "tidegate_gateway_requests_total", REQUESTS, &[ENDPOINT, label("status", "statuses of HTTP the gateway gives, 499 for a client that went")], Process,
         "Requests that came to an endpoint, by the status they were answered with";

@@ -24,6 +24,9 @@ const DEEPSEEK_PUNCTUATION: &str = r"\s?[!-/:-~！-／：-～‘-‟　-。]+";
 /// Scripts that are written without spaces, as DeepSeek lists them.
 const DEEPSEEK_SCRIPTS: &str = r"[一-龥ࠀ-一가-퟿]+";
 
+/// Most characters of an unknown name that are told.
+const LONGEST_TOLD: usize = 80;
+
 /// Every name that is known.
 pub(super) const NAMES: [&str; 29] = [
     "default",
@@ -127,6 +130,7 @@ pub(super) fn named(name: &str) -> Result<Pre, String> {
             split("[0-9][0-9][0-9]"),
         ]),
         other => {
+            let other: String = other.chars().take(LONGEST_TOLD).collect();
             return Err(format!(
                 "{other:?} is not known, only {} are",
                 NAMES.join(", ")

@@ -14,7 +14,7 @@ mod tests;
 
 use tidegate_contract::{Lane, MOST_CALLS};
 
-use crate::{AnswerForm, CallForm};
+use crate::{AnswerForm, CallForm, Tag};
 pub(crate) use ids::characters;
 use object::Depth;
 
@@ -76,6 +76,10 @@ pub struct LaneParser {
     at: usize,
     /// White space that comes now belongs to no lane.
     fresh: bool,
+    /// Reasoning has begun.
+    reasoned: bool,
+    /// Where content begins for certain, if that is known.
+    content_from: Option<usize>,
     /// Nothing but white space and calls has come as content.
     bare: bool,
     calls: u32,
@@ -101,6 +105,8 @@ impl LaneParser {
             held: String::new(),
             at: 0,
             fresh: thinks,
+            reasoned: thinks,
+            content_from: None,
             bare: true,
             calls: 0,
             complete: false,
@@ -134,6 +140,60 @@ impl LaneParser {
         self.seed
     }
 
+    /// Without reasoning: what looks like it is content.
+    #[must_use]
+    pub fn without_reasoning(mut self) -> LaneParser {
+        if let State::Start = self.state {
+            self.state = State::Content;
+        }
+        self
+    }
+
+    /// Whether what comes next is, or may be, reasoning or what begins it: then it is for
+    /// [`push_before`](LaneParser::push_before).
+    pub fn is_before_content(&self) -> bool {
+        matches!(self.state, State::Start | State::Reasoning)
+    }
+
+    /// Whether there was reasoning.
+    pub fn has_reasoned(&self) -> bool {
+        self.reasoned
+    }
+
+    /// Takes text that stands before the content, as far as it does, and appends what is decided with it. What is not
+    /// taken is content's: it is not looked at yet, and is for [`push`](LaneParser::push).
+    pub fn push_before(&mut self, text: &str, out: &mut Vec<Segment>) -> String {
+        self.held.push_str(text);
+        while self.is_before_content() && self.step(out) {}
+        match self.is_before_content() {
+            true => String::new(),
+            false => std::mem::take(&mut self.held),
+        }
+    }
+
+    /// No more text comes: what was held for the beginning of reasoning is content's, and is given back. Reasoning that has
+    /// not ended stays for [`finish`](LaneParser::finish).
+    pub fn end_before(&mut self) -> String {
+        match self.state {
+            State::Start => {
+                self.state = State::Content;
+                std::mem::take(&mut self.held)
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// White space behind the reasoning that stands before this place of the answer's text, in bytes, belongs to no lane;
+    /// from there on all of it is content's: it is a text that has a form.
+    pub fn content_from(&mut self, place: usize) {
+        self.content_from = Some(place);
+    }
+
+    /// How much of the text of the answer is decided, in bytes.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
     /// Whether the last call that may come has come.
     pub fn is_complete(&self) -> bool {
         self.complete
@@ -154,24 +214,14 @@ impl LaneParser {
     pub fn finish(&mut self, out: &mut Vec<Segment>) {
         match self.state {
             State::Start | State::Content => {
-                let begin = if self.fresh {
-                    object::space(&self.held, 0)
-                } else {
-                    0
-                };
-                self.skip(begin);
+                self.skip_fresh();
                 self.give(Lane::Content, self.held.len(), out);
             }
             State::Head(_) | State::NamedHead(_) => {
                 self.give(Lane::Content, self.held.len(), out);
             }
             State::Reasoning => {
-                let begin = if self.fresh {
-                    object::space(&self.held, 0)
-                } else {
-                    0
-                };
-                self.skip(begin);
+                self.skip_fresh();
                 self.give(Lane::Reasoning, self.held.len(), out);
             }
             State::Arguments(..) | State::Rest(_) | State::Between | State::Done => {}
@@ -209,13 +259,20 @@ impl LaneParser {
         let begins = object::space(&self.held, 0);
         let rest = &self.held[begins..];
         let tag = self.form.reasoning.0.text();
+        let opens = self.form.opens.as_ref().map(Tag::text);
         if rest.starts_with(tag) {
             self.skip(begins + tag.len());
             self.fresh = true;
+            self.reasoned = true;
             self.state = State::Reasoning;
             return true;
         }
-        if tag.starts_with(rest) {
+        if let Some(opens) = opens.filter(|opens| rest.starts_with(opens)) {
+            self.skip(begins + opens.len());
+            self.state = State::Content;
+            return true;
+        }
+        if tag.starts_with(rest) || opens.is_some_and(|opens| opens.starts_with(rest)) {
             return false;
         }
         self.state = State::Content;
@@ -282,8 +339,13 @@ impl LaneParser {
     /// Drops white space where it belongs to no lane; false if there is nothing else.
     fn skip_fresh(&mut self) -> bool {
         if self.fresh {
-            self.skip(object::space(&self.held, 0));
-            self.fresh = self.held.is_empty();
+            let space = object::space(&self.held, 0);
+            let behind = self
+                .content_from
+                .filter(|_| matches!(self.state, State::Content));
+            let most = behind.map_or(usize::MAX, |from| from.saturating_sub(self.at));
+            self.skip(space.min(most));
+            self.fresh = self.held.is_empty() && space < most;
         }
         !self.fresh
     }

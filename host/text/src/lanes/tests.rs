@@ -8,6 +8,8 @@ fn form(calls: CallForm) -> AnswerForm {
     AnswerForm {
         calls,
         reasoning: (tag("<think>"), tag("</think>")),
+        opens: None,
+        spaced: true,
         reasons: true,
         call: match calls {
             CallForm::Tagged => (tag("<tool_call>"), tag("</tool_call>")),
@@ -16,6 +18,7 @@ fn form(calls: CallForm) -> AnswerForm {
         },
         named: None,
         shown: Vec::new(),
+        shown_of_reasoning: Vec::new(),
     }
 }
 

@@ -115,4 +115,5 @@ def main():
     (HERE / "tools.json").write_text(json.dumps(golden, ensure_ascii=False, indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@
 
 mod gguf;
 mod golden;
+mod prompts;
 mod published;
 mod streaming;
 mod tools;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
-use tidegate_contract::{Call, Function, Message, Role};
+use tidegate_contract::{Call, Function, Message, Role, TemplateArguments};
 use tidegate_text::{CallForm, Tokenizer};
 
 use crate::published::{DIRECTORY, with_template};
@@ -21,6 +21,10 @@ fn golden() -> Golden {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
+fn none() -> TemplateArguments {
+    TemplateArguments::default()
+}
+
 fn template(name: &str) -> Tokenizer {
     with_template(&DIRECTORY.join(format!("{name}.jinja"))).unwrap()
 }
@@ -34,7 +38,8 @@ fn templates_make_of_functions_calls_and_reasoning_what_jinja_makes() {
         let tokenizer = template(name);
         for (chat, wanted) in prompts {
             cases += 1;
-            let rendered = tokenizer.render_conversation(&golden.chats[chat], &golden.functions);
+            let rendered =
+                tokenizer.render_conversation(&golden.chats[chat], &golden.functions, &none());
             if rendered.as_ref() != Ok(wanted) {
                 differ.push(format!(
                     "{name} {chat}:\n  got {rendered:?}\n  want {wanted:?}"
@@ -109,6 +114,58 @@ fn the_form_of_calls_and_reasoning_is_found_in_the_template() {
 }
 
 #[test]
+fn the_tags_of_reasoning_are_found_in_the_template() {
+    for (name, begins, ends) in [
+        ("Qwen-Qwen3-0.6B", "<think>", "</think>"),
+        (
+            "mistralai-Ministral-3-14B-Reasoning-2512",
+            "[THINK]",
+            "[/THINK]",
+        ),
+        (
+            "openai-gpt-oss-120b",
+            "<|channel|>analysis<|message|>",
+            "<|end|><|start|>assistant<|channel|>final<|message|>",
+        ),
+        ("google-gemma-4-31B-it", "<|channel>thought\n", "<channel|>"),
+        (
+            "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+            "<|START_THINKING|>",
+            "<|END_THINKING|>",
+        ),
+        ("ByteDance-Seed-OSS", "<seed:think>", "</seed:think>"),
+    ] {
+        let tokenizer = template(name);
+        let found = tokenizer.answer_form();
+        let tags = (found.reasoning.0.text(), found.reasoning.1.text());
+        assert_eq!((tags, found.reasons), ((begins, ends), true), "{name}");
+    }
+}
+
+#[test]
+fn a_prompt_that_has_closed_the_reasoning_says_so() {
+    let messages = [Message::new(Role::User, "Hello")];
+    let arguments = |text: &str| serde_json::from_str::<TemplateArguments>(text).unwrap();
+    for (name, arguments, thought) in [
+        ("Qwen-Qwen3-0.6B", arguments("{}"), false),
+        (
+            "Qwen-Qwen3-0.6B",
+            arguments(r#"{"enable_thinking":false}"#),
+            true,
+        ),
+        ("deepseek-ai-DeepSeek-V3.1", arguments("{}"), true),
+        (
+            "deepseek-ai-DeepSeek-V3.1",
+            arguments(r#"{"thinking":true}"#),
+            false,
+        ),
+    ] {
+        let encoded = template(name).encode_conversation(&messages, &[], &arguments);
+        assert_eq!(encoded.unwrap().thought, thought, "{name} {arguments:?}");
+    }
+}
+
+#[test]
 fn a_prompt_that_opens_the_reasoning_says_so() {
     let messages = [Message::new(Role::User, "Hello")];
     for (name, thinks) in [
@@ -117,7 +174,9 @@ fn a_prompt_that_opens_the_reasoning_says_so() {
         ("Qwen-Qwen3-0.6B", false),
         ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", false),
     ] {
-        let encoded = template(name).encode_conversation(&messages, &[]).unwrap();
+        let encoded = template(name)
+            .encode_conversation(&messages, &[], &none())
+            .unwrap();
         assert_eq!(encoded.thinks, thinks, "{name}");
     }
 }
@@ -131,7 +190,7 @@ fn ids_of_calls_are_shortened_for_templates_that_want_them_short() {
     messages[2].calls[0].id = id.into();
     messages[3].answers = Some(id.into());
     let prompt = mistral
-        .render_conversation(&messages, &golden.functions)
+        .render_conversation(&messages, &golden.functions, &none())
         .unwrap();
     let (_, behind) = prompt.split_once("\"id\": \"").unwrap();
     let (short, behind) = behind.split_once('"').unwrap();
@@ -146,7 +205,7 @@ fn ids_of_calls_are_shortened_for_templates_that_want_them_short() {
 fn a_template_that_fails_on_objects_is_given_the_text_of_arguments() {
     let golden = golden();
     let tokenizer = template("meetkai-functionary-medium-v3.2");
-    let prompt = tokenizer.render_conversation(&golden.chats["called"], &golden.functions);
+    let prompt = tokenizer.render_conversation(&golden.chats["called"], &golden.functions, &none());
     assert!(
         prompt
             .unwrap()
@@ -168,7 +227,7 @@ fn a_model_that_has_no_word_for_tools_is_told_of_them_in_the_first_message() {
         <tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>";
     let phi = template("microsoft-Phi-3.5-mini-instruct");
     assert_eq!(
-        phi.render_conversation(&golden.chats["both"], &golden.functions)
+        phi.render_conversation(&golden.chats["both"], &golden.functions, &none())
             .unwrap(),
         format!(
             "<|user|>\n{described}\n\nHow is it in Zürich?<|end|>\n<|assistant|>\n{calls}<|end|>\n<|user|>\n\
@@ -181,7 +240,7 @@ fn a_model_that_has_no_word_for_tools_is_told_of_them_in_the_first_message() {
     let plain = Tokenizer::from_parts(&json.unwrap(), None, None).unwrap();
     assert_eq!(
         plain
-            .render_conversation(&golden.chats["both"], &golden.functions)
+            .render_conversation(&golden.chats["both"], &golden.functions, &none())
             .unwrap(),
         format!(
             "System: {described}\nUser: How is it in Zürich?\nAssistant: {calls}\nTool: {{\"sky\": \"sunny\"}}\n\
@@ -213,6 +272,7 @@ fn no_text_of_any_field_becomes_a_special_token() {
         Some(source("meta-llama-Llama-3.1-8B-Instruct")),
         Some(source("mistralai-Mistral-Nemo-Instruct-2407")),
         Some(source("microsoft-Phi-3.5-mini-instruct")),
+        Some("{{ add_nothing }}{{ list[0] | tojson }}".to_owned()),
     ];
     for source in sources {
         let json = json.to_string();
@@ -246,8 +306,11 @@ fn no_text_of_any_field_becomes_a_special_token() {
                     .to_string(),
                 strict: false,
             }];
+            let arguments =
+                serde_json::json!({"add_nothing": word, "list": [{ format!("k{word}"): word }]});
+            let arguments = serde_json::from_value(arguments).unwrap();
             let prompt = tokenizer
-                .encode_conversation(&messages, &functions)
+                .encode_conversation(&messages, &functions, &arguments)
                 .unwrap();
             let is_special = |id: &&u32| {
                 special

@@ -59,6 +59,18 @@ fn seeds() -> Vec<Vec<u8>> {
             r#""layer_types":["sliding_attention"],"rope_parameters":{"rope_type":"yarn","factor":4.0,"rope_theta":1e6,"beta_fast":32,"truncate":false},"#,
         ),
         with(
+            "Qwen3MoeForCausalLM",
+            r#""num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":16,"mlp_only_layers":[1],"decoder_sparse_step":1,"#,
+        ),
+        with(
+            "Qwen2MoeForCausalLM",
+            r#""num_local_experts":4,"num_experts_per_tok":2,"shared_expert_intermediate_size":16,"#,
+        ),
+        with(
+            "MixtralForCausalLM",
+            r#""num_local_experts":4,"num_experts_per_tok":2,"#,
+        ),
+        with(
             "SmolLM3ForCausalLM",
             r#""no_rope_layers":[0],"no_rope_layer_interval":2,"#,
         ),

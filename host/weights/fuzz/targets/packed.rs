@@ -17,10 +17,20 @@ use tidegate_weights::Checkpoint;
 const PACKINGS: [&str; 5] = [GPTQ, AWQ, FP8, WORDS, BYTES];
 
 fn seeds() -> Vec<Vec<u8>> {
-    let parts = [gptq(0x7777_7777), awq(), fp8(), compressed_words(), compressed_bytes()];
+    let parts = [
+        gptq(0x7777_7777),
+        awq(),
+        fp8(),
+        compressed_words(),
+        compressed_bytes(),
+    ];
     let seed = |(number, parts): (usize, &Vec<_>)| {
         let files = files(PACKINGS[number], parts).0;
-        [&[number as u8], files[Path::new("m/model.safetensors")].as_slice()].concat()
+        [
+            &[number as u8],
+            files[Path::new("m/model.safetensors")].as_slice(),
+        ]
+        .concat()
     };
     parts.iter().enumerate().map(seed).collect()
 }

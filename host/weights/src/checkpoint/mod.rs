@@ -190,7 +190,7 @@ impl Checkpoint {
             _ => stored,
         };
         Ok(match self.encoding {
-            Some(format) if can_store(format, &shape) => {
+            Some(format) if can_store(format, tensor, &shape) => {
                 stored.encoded(format_of(format, tensor, &shape))
             }
             _ => stored,
@@ -373,16 +373,22 @@ pub(crate) fn format_of(format: Format, tensor: DecoderTensor, shape: &[usize]) 
         DecoderTensor::Embedding | DecoderTensor::Head if format == Format::Int4 => Format::Int8,
         _ => format,
     };
-    if can_store(format, shape) {
+    if can_store(format, tensor, shape) {
         format
     } else {
         Format::F32
     }
 }
 
-/// Whether a tensor of this shape is a matrix whose rows the format can store.
-fn can_store(format: Format, shape: &[usize]) -> bool {
+/// Whether a tensor of this shape is a matrix whose rows the format can store. What says which experts a row goes through is
+/// not rounded: it would go through others.
+fn can_store(format: Format, tensor: DecoderTensor, shape: &[usize]) -> bool {
+    let chooses = matches!(
+        tensor,
+        DecoderTensor::Layer(_, LayerTensor::Router | LayerTensor::SharedRouter)
+    );
     matches!(*shape, [_, width] if width.is_multiple_of(format.block()))
+        && (format.is_float() || !chooses)
 }
 
 fn random(
@@ -411,10 +417,6 @@ fn random(
         _ if is_bias => (0.0, 0.1),
         _ => (1.0 - config.norm_offset, 0.1),
     };
-    let number = config
-        .tensors()
-        .position(|other| other == tensor)
-        .unwrap_or_default();
     Tensor {
         name: format!("{tensor:?}"),
         rows,
@@ -422,10 +424,26 @@ fn random(
         format: format_of(format, tensor, shape),
         layout: Layout::Random(RandomRows {
             seed,
-            tensor: number as u64,
+            tensor: number_of(config, tensor),
             mean,
             deviation,
         }),
         order: Order::STRAIGHT,
+    }
+}
+
+/// What tells a made-up tensor from the others of its model. Experts are many: they are not looked for.
+fn number_of(config: &ModelConfig, tensor: DecoderTensor) -> u64 {
+    let of_expert = |layer: usize, expert: usize, which: u64| {
+        (1 << 48) | ((layer as u64) << 24) | ((expert as u64) << 2) | which
+    };
+    match tensor {
+        DecoderTensor::Layer(layer, LayerTensor::ExpertGate(expert)) => of_expert(layer, expert, 0),
+        DecoderTensor::Layer(layer, LayerTensor::ExpertUp(expert)) => of_expert(layer, expert, 1),
+        DecoderTensor::Layer(layer, LayerTensor::ExpertDown(expert)) => of_expert(layer, expert, 2),
+        tensor => {
+            let number = config.tensors().position(|other| other == tensor);
+            number.unwrap_or_default() as u64
+        }
     }
 }

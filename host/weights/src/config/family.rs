@@ -14,6 +14,25 @@ pub(super) struct Family {
     pub(super) head_norms: bool,
     pub(super) gemma: Option<Gemma>,
     pub(super) phi3: bool,
+    pub(super) mixture: Option<Mixture>,
+}
+
+/// What a family with experts takes for a key that is absent, and how it names them.
+pub(super) struct Mixture {
+    /// The key of how many there are, and another that it may have instead.
+    pub(super) count_keys: [&'static str; 2],
+    pub(super) count: u64,
+    pub(super) chosen: u64,
+    /// The key of their width, and that.
+    pub(super) intermediate: (&'static str, Option<u64>),
+    /// Width of the feed-forward layers without experts.
+    pub(super) dense: Option<u64>,
+    /// Whether the weights of the chosen always sum to 1.
+    pub(super) normalized: bool,
+    /// Whether layers may have none, by `mlp_only_layers` and `decoder_sparse_step`.
+    pub(super) may_be_dense: bool,
+    /// Width of the shared expert, if the family has one.
+    pub(super) shared: Option<u64>,
 }
 
 /// Which layers see only a window.
@@ -23,6 +42,10 @@ pub(super) enum Windows {
     Nowhere,
     /// All, if the file gives a window; the default where the key is absent.
     Everywhere(Option<u64>),
+    /// All, if `use_sliding_window`.
+    ByFlag,
+    /// By `layer_types`, or every other one from the first on up to layer `max_window_layers`, if `use_sliding_window`.
+    EarlyOdd,
     /// By `layer_types`, or from layer `max_window_layers` on, if `use_sliding_window`.
     Late,
     /// By `layer_types`, or where positions do not turn, if `use_sliding_window`.
@@ -36,6 +59,8 @@ pub(super) enum Biases {
     Nowhere,
     /// Of queries, keys and values.
     Qkv,
+    /// The same, unless `qkv_bias` is false.
+    QkvByKey,
     /// Of these and the output, if `attention_bias`.
     ByKey,
 }
@@ -60,6 +85,19 @@ const LLAMA: Family = Family {
     head_norms: false,
     gemma: None,
     phi3: false,
+    mixture: None,
+};
+
+/// Qwen3-MoE.
+const QWEN_MIXTURE: Mixture = Mixture {
+    count_keys: ["num_experts", "num_local_experts"],
+    count: 128,
+    chosen: 8,
+    intermediate: ("moe_intermediate_size", Some(768)),
+    dense: Some(6144),
+    normalized: false,
+    may_be_dense: true,
+    shared: None,
 };
 
 const GEMMA3: Family = Family {
@@ -75,7 +113,7 @@ const GEMMA3: Family = Family {
     ..LLAMA
 };
 
-pub(super) const FAMILIES: [Family; 9] = [
+pub(super) const FAMILIES: [Family; 12] = [
     LLAMA,
     Family {
         architecture: "MistralForCausalLM",
@@ -134,5 +172,50 @@ pub(super) const FAMILIES: [Family; 9] = [
     Family {
         architecture: "Gemma3ForConditionalGeneration",
         ..GEMMA3
+    },
+    Family {
+        architecture: "MixtralForCausalLM",
+        kv_heads: Some(8),
+        context: 131_072,
+        epsilon: 1e-5,
+        theta: 1_000_000.0,
+        windows: Windows::Everywhere(None),
+        biases: Biases::Nowhere,
+        mixture: Some(Mixture {
+            count_keys: ["num_local_experts", "num_experts"],
+            count: 8,
+            chosen: 2,
+            intermediate: ("intermediate_size", None),
+            dense: None,
+            normalized: true,
+            may_be_dense: false,
+            shared: None,
+        }),
+        ..LLAMA
+    },
+    Family {
+        architecture: "Qwen2MoeForCausalLM",
+        kv_heads: Some(16),
+        context: 32_768,
+        windows: Windows::EarlyOdd,
+        biases: Biases::QkvByKey,
+        mixture: Some(Mixture {
+            count: 60,
+            chosen: 4,
+            intermediate: ("moe_intermediate_size", Some(1408)),
+            dense: Some(5632),
+            shared: Some(5632),
+            ..QWEN_MIXTURE
+        }),
+        ..LLAMA
+    },
+    Family {
+        architecture: "Qwen3MoeForCausalLM",
+        kv_heads: Some(4),
+        context: 32_768,
+        windows: Windows::ByFlag,
+        head_norms: true,
+        mixture: Some(QWEN_MIXTURE),
+        ..LLAMA
     },
 ];

@@ -43,6 +43,7 @@ impl Family {
         let bias = match self.biases {
             Biases::Nowhere => false,
             Biases::Qkv => true,
+            Biases::QkvByKey => config.get("qkv_bias").is_none() || config.flag("qkv_bias")?,
             Biases::ByKey => config.flag("attention_bias")?,
         };
         let scalar = match self.gemma {
@@ -75,6 +76,7 @@ impl Family {
             vocabulary: sizes.vocabulary,
             hidden: sizes.hidden,
             intermediate: sizes.intermediate,
+            experts: self.experts(config, sizes.layers)?,
             heads: sizes.heads,
             kv_heads: sizes.kv_heads,
             head_dim: sizes.head_dim,
@@ -105,6 +107,7 @@ impl Family {
     fn sizes(&self, config: Raw<'_>) -> Result<GivenSizes, ConfigError> {
         // Gemma's published files leave out what has the default.
         let gemma = |default: u64| self.gemma.map(|_| default);
+        let dense = self.mixture.as_ref().and_then(|mixture| mixture.dense);
         let vocabulary = self.gemma.map(|gemma| {
             if gemma == Gemma::Two {
                 256_000
@@ -115,7 +118,7 @@ impl Family {
         Ok(GivenSizes {
             vocabulary: config.given("vocab_size", vocabulary)?,
             hidden: config.given("hidden_size", gemma(2304))?,
-            intermediate: config.given("intermediate_size", gemma(9216))?,
+            intermediate: config.given("intermediate_size", gemma(9216).or(dense))?,
             layers: config.given("num_hidden_layers", gemma(26))?,
             heads: config.given("num_attention_heads", gemma(8))?,
             kv_heads: config.given("num_key_value_heads", self.kv_heads)?,

@@ -4,12 +4,8 @@ use serde_json::{Map, Value};
 
 /// Beginnings of names in lower case, as `architectures` and `general.architecture` have them, and what such models need that
 /// no implemented family has, after transformers' `modeling_*.py`. The first that fits counts.
-const NEEDS: [(&str, &str); 35] = [
-    ("mixtral", EXPERTS),
-    ("qwen2moe", EXPERTS),
-    ("qwen2_moe", EXPERTS),
-    ("qwen3moe", EXPERTS),
-    ("qwen3_moe", EXPERTS),
+const NEEDS: [(&str, &str); 31] = [
+    ("qwen3vlmoe", "images as input"),
     ("phimoe", EXPERTS),
     ("olmoe", EXPERTS),
     ("deepseek", EXPERTS),
@@ -42,7 +38,7 @@ const NEEDS: [(&str, &str); 35] = [
     ("granite", "multipliers of embeddings, residuals and logits"),
 ];
 
-const EXPERTS: &str = "mixtures of experts";
+const EXPERTS: &str = "another mixture of experts";
 const STATE_SPACE: &str = "state space layers";
 const POSITIONS: &str = "learned positions";
 const PARALLEL: &str = "attention and feed-forward side by side";
@@ -94,9 +90,9 @@ mod tests {
         let keys = |value: Value| value.as_object().cloned();
         let cases = [
             (
-                "MixtralForCausalLM",
+                "OlmoeForCausalLM",
                 json!({}),
-                "MixtralForCausalLM (it needs mixtures of experts)",
+                "OlmoeForCausalLM (it needs another mixture of experts)",
             ),
             (
                 "FalconMambaForCausalLM",
@@ -106,7 +102,7 @@ mod tests {
             (
                 "NewForCausalLM",
                 json!({"num_experts": 8}),
-                "NewForCausalLM (it needs mixtures of experts)",
+                "NewForCausalLM (it needs another mixture of experts)",
             ),
             (
                 "NewForCausalLM",

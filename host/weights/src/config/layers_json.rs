@@ -30,16 +30,21 @@ impl Family {
             Windows::Nowhere => return Ok(vec![None; layers]),
             Windows::Everywhere(default) => default,
             Windows::WhereNotTurning => None,
-            Windows::Late | Windows::AllButEvery(_) => Some(4096),
+            Windows::ByFlag | Windows::EarlyOdd | Windows::Late | Windows::AllButEvery(_) => {
+                Some(4096)
+            }
         };
         let given = config.given("sliding_window", default)?;
-        let by_flag = matches!(self.windows, Windows::Late | Windows::WhereNotTurning);
+        let by_flag = matches!(
+            self.windows,
+            Windows::ByFlag | Windows::EarlyOdd | Windows::Late | Windows::WhereNotTurning
+        );
         if given.value.is_none() || (by_flag && !config.flag("use_sliding_window")?) {
             return Ok(vec![None; layers]);
         }
         let window = given.dimension()?;
         let sliding = match self.windows {
-            Windows::Everywhere(_) | Windows::Nowhere => vec![true; layers],
+            Windows::Everywhere(_) | Windows::ByFlag | Windows::Nowhere => vec![true; layers],
             _ => match self.layer_types(config, layers)? {
                 Some(sliding) => sliding,
                 None => self.sliding_by_rule(config, layers)?,
@@ -82,6 +87,12 @@ impl Family {
 
     fn sliding_by_rule(&self, config: Raw<'_>, layers: usize) -> Result<Vec<bool>, ConfigError> {
         Ok(match self.windows {
+            Windows::EarlyOdd => {
+                let end = config.count("max_window_layers")?.unwrap_or(28);
+                (0..layers as u64)
+                    .map(|layer| layer.is_multiple_of(2) && layer < end)
+                    .collect()
+            }
             Windows::Late => {
                 let first = config.count("max_window_layers")?.unwrap_or(28);
                 (0..layers).map(|layer| layer as u64 >= first).collect()
@@ -108,7 +119,7 @@ impl Family {
                     .map(|layer| !layer.is_multiple_of(every))
                     .collect()
             }
-            Windows::Everywhere(_) | Windows::Nowhere => vec![true; layers],
+            Windows::Everywhere(_) | Windows::ByFlag | Windows::Nowhere => vec![true; layers],
         })
     }
 

@@ -17,13 +17,20 @@ pub(crate) struct Given {
 impl Given {
     /// Present, above 0, at most [`LARGEST_DIMENSION`].
     pub(crate) fn dimension(&self) -> Result<usize, ConfigError> {
-        let value = self.value.ok_or_else(|| ConfigError::missing(&self.key))?;
-        if value == 0 || value > LARGEST_DIMENSION {
-            let limit = format!("between 1 and {LARGEST_DIMENSION}");
-            return Err(ConfigError::out_of_range(&self.key, value, limit));
-        }
-        Ok(value as usize)
+        at_most(self, LARGEST_DIMENSION)
     }
+}
+
+/// Present, above 0, at most `most`.
+pub(crate) fn at_most(given: &Given, most: u64) -> Result<usize, ConfigError> {
+    let value = given
+        .value
+        .ok_or_else(|| ConfigError::missing(&given.key))?;
+    if value == 0 || value > most {
+        let limit = format!("between 1 and {most}");
+        return Err(ConfigError::out_of_range(&given.key, value, limit));
+    }
+    Ok(value as usize)
 }
 
 /// The sizes of a decoder as they were given.

@@ -2,6 +2,8 @@
 
 mod encoder_json;
 mod error;
+mod experts;
+mod experts_json;
 mod family;
 mod json;
 mod lacking;
@@ -22,6 +24,7 @@ use raw::Raw;
 use crate::packed::Scheme;
 
 pub use error::ConfigError;
+pub use experts::Experts;
 pub use rope::{Rope, RopeScaling};
 
 pub(crate) use encoder_json::is_roberta;
@@ -72,7 +75,7 @@ pub struct LayerConfig {
 /// A validated decoder: pre-norm transformer with rotary positions and gated feed-forward layers.
 ///
 /// Row `x` of a layer goes: `h = attention(norm(x))`, `x += post_norms ? norm(h) : h`; `m = down(act(gate(norm(x))) *
-/// up(norm(x)))`, `x += post_norms ? norm(m) : m`.
+/// up(norm(x)))`, `x += post_norms ? norm(m) : m`. In a layer with experts `m` is what [`Experts`] says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
     /// The name in the file: first entry of `architectures`, or `general.architecture` of a GGUF.
@@ -81,8 +84,10 @@ pub struct ModelConfig {
     pub vocabulary: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width of the feed-forward layer.
+    /// Width of the feed-forward layer, where it has no experts.
     pub intermediate: usize,
+    /// The experts of those layers that have them.
+    pub experts: Option<Experts>,
     /// Query heads.
     pub heads: usize,
     /// Key and value heads; divides `heads`.

@@ -23,6 +23,7 @@ impl ModelConfig {
             vocabulary: 128_256,
             hidden: 2048,
             intermediate: 8192,
+            experts: None,
             heads: 32,
             kv_heads: 8,
             head_dim: 64,

@@ -51,7 +51,11 @@ fn invent(config: &ModelConfig) -> Option<Map<String, Value>> {
     let turns_everywhere = config.layers.iter().all(|layer| layer.rope.is_some());
     let windows: Vec<Option<usize>> = config.layers.iter().map(|layer| layer.window).collect();
     let window = windows.iter().flatten().next().copied();
+    let shared = config.experts.as_ref().and_then(|experts| experts.shared);
     let architecture = match config {
+        config if config.experts.is_some() && config.head_norms => "Qwen3MoeForCausalLM",
+        config if config.experts.is_some() && shared.is_some() => "Qwen2MoeForCausalLM",
+        config if config.experts.is_some() => "MixtralForCausalLM",
         config if config.post_norms && config.head_norms => "Gemma3ForCausalLM",
         config if config.post_norms => "Gemma2ForCausalLM",
         config if config.head_norms => "Qwen3ForCausalLM",
@@ -83,8 +87,25 @@ fn invent(config: &ModelConfig) -> Option<Map<String, Value>> {
         return None;
     };
     let mut add = |key: &str, value: Value| object.insert(key.to_owned(), value);
-    if window.is_some() && architecture != "MistralForCausalLM" && architecture != "Phi3ForCausalLM"
-    {
+    if let Some(experts) = &config.experts {
+        let dense = (0..config.layers.len()).filter(|layer| config.experts_of(*layer).is_none());
+        add("num_experts", json!(experts.count));
+        add("num_local_experts", json!(experts.count));
+        add("num_experts_per_tok", json!(experts.chosen));
+        add("moe_intermediate_size", json!(experts.intermediate));
+        add("norm_topk_prob", json!(experts.normalized));
+        add("mlp_only_layers", dense.collect());
+        add("decoder_sparse_step", json!(1));
+        add("shared_expert_intermediate_size", json!(experts.shared));
+        add("qkv_bias", json!(config.qkv_bias));
+    }
+    let windowed_everywhere = [
+        "MistralForCausalLM",
+        "MixtralForCausalLM",
+        "Qwen3MoeForCausalLM",
+        "Phi3ForCausalLM",
+    ];
+    if window.is_some() && !windowed_everywhere.contains(&architecture) {
         let types = windows.iter().map(|window| match window {
             Some(_) => "sliding_attention",
             None => "full_attention",

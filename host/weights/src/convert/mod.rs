@@ -43,7 +43,8 @@ pub struct ConvertReport {
     pub bytes_after: u64,
     /// Matrices that were quantized.
     pub quantized: usize,
-    /// Matrices that stayed floats because their rows are no multiple of 32.
+    /// Matrices that stayed floats because their rows are no multiple of 32, or because they say which experts a row goes
+    /// through.
     pub left_as_they_are: Vec<String>,
 }
 

@@ -9,6 +9,7 @@ fn small() -> ModelConfig {
         vocabulary: 96,
         hidden: 64,
         intermediate: 96,
+        experts: None,
         heads: 4,
         kv_heads: 2,
         head_dim: 16,

@@ -194,3 +194,30 @@ fn a_q8_k_of_a_usual_scale_loses_no_more_than_the_rounding_of_the_scale() {
         "{losses:?}"
     );
 }
+
+/// Scales below 2^-14 have fewer bits the smaller they are, down to steps of 2^-24.
+#[test]
+fn int8_of_small_floats_loses_half_a_step_and_what_a_subnormal_scale_is_rounded_by() {
+    let mut random = 1u32;
+    for exponent in -30..0 {
+        let group: [f32; GROUP] = std::array::from_fn(|_| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random as f32 / u32::MAX as f32 - 0.5) * f32::powi(2.0, exponent)
+        });
+        let (mut values, mut scales) = (Vec::new(), Vec::new());
+        super::encode_int8(&group, &mut values, &mut scales);
+        let mut after = Vec::new();
+        super::decode_apart(Format::Int8, &values, &scales, &mut after);
+        let greatest = group.iter().fold(0f32, |most, x| most.max(x.abs()));
+        let rounding = (greatest / 127.0 / 2048.0).max(f32::powi(2.0, -25));
+        let most = 0.5 * greatest / 127.0 + 127.5 * rounding;
+        let largest = group
+            .iter()
+            .zip(&after)
+            .fold(0f32, |most, (x, y)| most.max((x - y).abs()));
+        assert!(largest <= most, "{greatest}: {largest} of {most}");
+        if greatest >= 0.008 {
+            assert!(largest <= 0.0045 * greatest, "{greatest}: {largest}");
+        }
+    }
+}

@@ -20,16 +20,20 @@ pub(super) enum Family {
     SmolLm3,
     Qwen2,
     Qwen3,
+    Qwen2Moe,
+    Qwen3Moe,
     Phi3,
     Gemma2,
     Gemma3,
 }
 
-const ARCHITECTURES: [(&str, Family); 7] = [
+const ARCHITECTURES: [(&str, Family); 9] = [
     ("llama", Family::Llama),
     ("smollm3", Family::SmolLm3),
     ("qwen2", Family::Qwen2),
     ("qwen3", Family::Qwen3),
+    ("qwen2moe", Family::Qwen2Moe),
+    ("qwen3moe", Family::Qwen3Moe),
     ("phi3", Family::Phi3),
     ("gemma2", Family::Gemma2),
     ("gemma3", Family::Gemma3),
@@ -78,6 +82,7 @@ impl Reader<'_> {
     fn read(&self) -> Result<ModelConfig, ConfigError> {
         self.refuse_what_is_not_implemented()?;
         let sizes = self.sizes()?.check()?;
+        let experts = self.experts(sizes)?;
         let windows = self.windows(sizes.layers)?;
         let ropes = self.ropes(sizes)?;
         let local_rope = ropes.len() - 1;
@@ -114,6 +119,7 @@ impl Reader<'_> {
             vocabulary: sizes.vocabulary,
             hidden: sizes.hidden,
             intermediate: sizes.intermediate,
+            experts,
             heads: sizes.heads,
             kv_heads: sizes.kv_heads,
             head_dim: sizes.head_dim,
@@ -126,7 +132,10 @@ impl Reader<'_> {
             // The converter adds Gemma's 1.
             norm_offset: 0.0,
             post_norms: gemma,
-            head_norms: matches!(self.family, Family::Qwen3 | Family::Gemma3),
+            head_norms: matches!(
+                self.family,
+                Family::Qwen3 | Family::Qwen3Moe | Family::Gemma3
+            ),
             qkv_bias: self.there("blk.0.attn_q.bias"),
             output_bias: self.there("blk.0.attn_output.bias"),
             activation: if gemma {
@@ -158,19 +167,18 @@ impl Reader<'_> {
         format!("{}.{name}", self.name)
     }
 
-    fn there(&self, tensor: &str) -> bool {
+    pub(super) fn there(&self, tensor: &str) -> bool {
         self.header.tensors.contains_key(tensor)
     }
 
     fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
-        let experts = self.key("expert_count");
-        if let Some(count) = self.keys().count(&experts)?.filter(|count| *count > 0) {
-            return Err(ConfigError::unsupported(experts, count, "0 (no experts)"));
-        }
         for tensor in [
             "blk.0.ffn_gate.bias",
             "blk.0.ffn_up.bias",
             "blk.0.ffn_down.bias",
+            "blk.0.ffn_gate_exps.bias",
+            "blk.0.ffn_up_exps.bias",
+            "blk.0.ffn_down_exps.bias",
         ] {
             if self.there(tensor) {
                 return Err(ConfigError::unsupported(

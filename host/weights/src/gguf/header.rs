@@ -44,6 +44,20 @@ pub(crate) enum Value {
     Texts(Vec<String>),
 }
 
+impl Value {
+    /// Whether another is the same, bit for bit.
+    pub(super) fn is(&self, other: &Value) -> bool {
+        let same = |a: f64, b: f64| a.to_bits() == b.to_bits();
+        match (self, other) {
+            (Value::Float(a), Value::Float(b)) => same(*a, *b),
+            (Value::Numbers(a), Value::Numbers(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(*a, *b))
+            }
+            (a, b) => a == b,
+        }
+    }
+}
+
 /// The header of a file.
 pub(crate) struct Header {
     pub(crate) keys: BTreeMap<String, Value>,

@@ -1,6 +1,7 @@
 //! Tensors by what they are for, in a GGUF file.
 
 use super::config::Family;
+use super::experts;
 use super::header::{Entry, Header};
 use super::kinds::{Kind, SUPPORTED};
 use super::parts::Parts;
@@ -27,6 +28,11 @@ impl<'a> Lookup<'a, '_> {
         shape: &[usize],
     ) -> Result<Tensor<'a>, TensorError> {
         let config = self.config;
+        if let DecoderTensor::Layer(layer, part) = tensor
+            && let Some((name, among)) = experts::place(self.header, layer, part)
+        {
+            return self.expert(name, among, (layer, shape));
+        }
         let name = name(tensor);
         if let DecoderTensor::Layer(layer, part) = tensor
             && self.family == Family::Phi3
@@ -61,6 +67,26 @@ impl<'a> Lookup<'a, '_> {
         Ok(whole)
     }
 
+    /// A matrix of an expert of a layer, in this tensor by itself or as one among several.
+    fn expert(
+        &self,
+        name: String,
+        among: Option<usize>,
+        (layer, shape): (usize, &[usize]),
+    ) -> Result<Tensor<'a>, TensorError> {
+        let Some(expert) = among else {
+            return self.whole(name, shape);
+        };
+        let count = experts::together(self.config, layer);
+        let all: Vec<usize> = std::iter::once(count)
+            .chain(shape.iter().copied())
+            .collect();
+        let mut matrix = self.whole(name, &all)?;
+        matrix.rows = shape[0];
+        matrix.order.first = expert * shape[0];
+        Ok(matrix)
+    }
+
     /// The first tensor of a layer past the last, with its layer.
     pub(super) fn surplus(&self) -> Option<(usize, &'a str)> {
         let layer_of = |name: &str| -> Option<usize> {
@@ -86,6 +112,10 @@ impl<'a> Lookup<'a, '_> {
             found.pop();
         }
         found.reverse();
+        // A matrix of one row may be written as that.
+        if shape.first() == Some(&1) && found == shape[1..] {
+            found.insert(0, 1);
+        }
         if found != shape {
             return Err(TensorError::Shape {
                 name,
@@ -105,6 +135,7 @@ impl<'a> Lookup<'a, '_> {
         };
         let (rows, width) = match *shape {
             [rows, width] => (rows, width),
+            [count, rows, width] => (count * rows, width),
             _ => (1, shape.iter().product()),
         };
         // A bias may not be stored in blocks, whose order could not be undone.
@@ -155,6 +186,15 @@ fn name(tensor: DecoderTensor) -> String {
         LayerTensor::Up => "ffn_up.weight",
         LayerTensor::Down => "ffn_down.weight",
         LayerTensor::PostMlpNorm => "post_ffw_norm.weight",
+        LayerTensor::Router => "ffn_gate_inp.weight",
+        // Others are told apart by where they lie: `experts::place`.
+        LayerTensor::ExpertGate(_) => "ffn_gate_exps.weight",
+        LayerTensor::ExpertUp(_) => "ffn_up_exps.weight",
+        LayerTensor::ExpertDown(_) => "ffn_down_exps.weight",
+        LayerTensor::SharedRouter => "ffn_gate_inp_shexp.weight",
+        LayerTensor::SharedGate => "ffn_gate_shexp.weight",
+        LayerTensor::SharedUp => "ffn_up_shexp.weight",
+        LayerTensor::SharedDown => "ffn_down_shexp.weight",
     };
     format!("blk.{layer}.{part}")
 }

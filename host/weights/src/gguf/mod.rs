@@ -6,6 +6,7 @@
 mod config;
 mod cursor;
 mod error;
+mod experts;
 mod header;
 mod keys;
 mod kinds;

@@ -6,25 +6,23 @@ use crate::config::ConfigError;
 use crate::error::{CheckpointError, TensorError};
 
 /// Beginnings of `general.architecture` in lower case, and the nearest that is read. The first that fits counts.
-const NEAREST: [(&str, &str); 22] = [
+const NEAREST: [(&str, &str); 20] = [
     ("llama4", "Llama 3.x (llama)"),
-    ("qwen2moe", "a dense Qwen2.5 (qwen2)"),
-    ("qwen3moe", "a dense Qwen3 (qwen3)"),
     ("qwen2vl", "Qwen2.5 for text (qwen2)"),
-    ("qwen3vl", "Qwen3 for text (qwen3)"),
+    ("qwen3vl", "Qwen3 for text (qwen3, qwen3moe)"),
     ("qwen3next", "a dense Qwen3 (qwen3)"),
     ("qwen", "Qwen2.5 (qwen2) or Qwen3 (qwen3)"),
     ("gemma3n", "Gemma 3 (gemma3)"),
     ("gemma", "Gemma 2 (gemma2) or Gemma 3 (gemma3)"),
     ("phi", "Phi-3 (phi3)"),
-    ("mixtral", "Mistral 7B (llama)"),
+    ("mixtral", "Mixtral as its makers of files call it (llama)"),
     ("mistral", "Mistral 7B (llama)"),
     (
         "deepseek2",
         "DeepSeek-R1 distilled into Qwen2.5 (qwen2) or Llama 3 (llama)",
     ),
     ("deepseek", "Qwen2.5 (qwen2)"),
-    ("gpt-oss", "a dense Qwen3 (qwen3)"),
+    ("gpt-oss", "Qwen3-MoE (qwen3moe)"),
     ("bert", ENCODERS),
     ("nomic-bert", ENCODERS),
     ("jina-bert", ENCODERS),

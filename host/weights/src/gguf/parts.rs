@@ -118,6 +118,8 @@ pub(super) fn open(path: &Path, files: &dyn ReadFile) -> Result<(Header, Parts),
         let path = path.to_owned();
         return Ok((header, Parts(vec![Part { path, bytes }])));
     };
+    // Headers can be large, and that of this part is read again with the others.
+    drop(header);
     let paths = paths(path, split).map_err(|source| wrong(path, source))?;
     let mut parts = Vec::with_capacity(paths.len());
     let mut missing = Vec::new();
@@ -235,7 +237,7 @@ fn join(parts: &Parts, count: u64) -> Result<Header, CheckpointError> {
 /// A key that two parts have with different values, but for their number.
 fn differing(first: &BTreeMap<String, Value>, other: &BTreeMap<String, Value>) -> Option<String> {
     let differs = |(key, value): &(&String, &Value)| {
-        *key != NUMBER && first.get(*key).is_some_and(|first| first != *value)
+        *key != NUMBER && first.get(*key).is_some_and(|first| !first.is(value))
     };
     other.iter().find(differs).map(|(key, _)| key.clone())
 }

@@ -105,15 +105,19 @@ pub fn gguf_summary(path: &Path, files: &dyn ReadFile) -> Result<GgufSummary, Ch
             tensors: 0,
             problem: None,
         };
-        if let Some(bytes) = read(files, &other)? {
-            found.bytes = Some((*bytes).as_ref().len() as u64);
-            match parts::parse(&other, &bytes) {
-                Ok(header) => {
-                    found = part(&other, (*bytes).as_ref(), &header);
-                    summary.add(&header, &mut formats);
+        match read(files, &other) {
+            Ok(Some(bytes)) => {
+                found.bytes = Some((*bytes).as_ref().len() as u64);
+                match parts::parse(&other, &bytes) {
+                    Ok(header) => {
+                        found = part(&other, (*bytes).as_ref(), &header);
+                        summary.add(&header, &mut formats);
+                    }
+                    Err(error) => found.problem = Some(error.to_string()),
                 }
-                Err(error) => found.problem = Some(error.to_string()),
             }
+            Ok(None) => {}
+            Err(error) => found.problem = Some(error.to_string()),
         }
         summary.parts.push(found);
     }

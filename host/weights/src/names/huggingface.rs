@@ -30,6 +30,30 @@ pub(crate) fn decoder_name(config: &ModelConfig, prefix: &str, tensor: DecoderTe
         LayerTensor::Up => "mlp.up_proj.weight",
         LayerTensor::Down => "mlp.down_proj.weight",
         LayerTensor::PostMlpNorm => "post_feedforward_layernorm.weight",
+        of_experts => return expert_name(config, prefix, layer, of_experts),
+    };
+    format!("{prefix}layers.{layer}.{part}")
+}
+
+/// The name of what only layers with experts have.
+fn expert_name(config: &ModelConfig, prefix: &str, layer: usize, tensor: LayerTensor) -> String {
+    // Of the families with experts Mixtral alone has neither a shared one nor norms of heads.
+    let shared = config.experts.as_ref().and_then(|experts| experts.shared);
+    let mixtral = !config.head_norms && shared.is_none();
+    let expert = |number: usize, [ours, mixtrals]: [&str; 2]| match mixtral {
+        true => format!("block_sparse_moe.experts.{number}.{mixtrals}.weight"),
+        false => format!("mlp.experts.{number}.{ours}.weight"),
+    };
+    let part = match tensor {
+        LayerTensor::ExpertGate(number) => expert(number, ["gate_proj", "w1"]),
+        LayerTensor::ExpertUp(number) => expert(number, ["up_proj", "w3"]),
+        LayerTensor::ExpertDown(number) => expert(number, ["down_proj", "w2"]),
+        LayerTensor::Router if mixtral => "block_sparse_moe.gate.weight".to_owned(),
+        LayerTensor::SharedRouter => "mlp.shared_expert_gate.weight".to_owned(),
+        LayerTensor::SharedGate => "mlp.shared_expert.gate_proj.weight".to_owned(),
+        LayerTensor::SharedUp => "mlp.shared_expert.up_proj.weight".to_owned(),
+        LayerTensor::SharedDown => "mlp.shared_expert.down_proj.weight".to_owned(),
+        _ => "mlp.gate.weight".to_owned(),
     };
     format!("{prefix}layers.{layer}.{part}")
 }

@@ -49,12 +49,28 @@ pub enum LayerTensor {
     PostAttentionNorm,
     /// `[hidden]`; before the feed-forward layer.
     MlpNorm,
-    /// `[intermediate, hidden]`
+    /// `[intermediate, hidden]`; where a layer has no experts.
     Gate,
-    /// `[intermediate, hidden]`
+    /// `[intermediate, hidden]`; the same.
     Up,
-    /// `[hidden, intermediate]`
+    /// `[hidden, intermediate]`; the same.
     Down,
+    /// `[experts, hidden]`; where a layer has [`crate::Experts`], as what follows up to [`LayerTensor::SharedDown`].
+    Router,
+    /// Of the expert of that number: `[experts.intermediate, hidden]`
+    ExpertGate(usize),
+    /// `[experts.intermediate, hidden]`
+    ExpertUp(usize),
+    /// `[hidden, experts.intermediate]`
+    ExpertDown(usize),
+    /// `[1, hidden]`; where there is a shared expert.
+    SharedRouter,
+    /// `[experts.shared, hidden]`
+    SharedGate,
+    /// `[experts.shared, hidden]`
+    SharedUp,
+    /// `[hidden, experts.shared]`
+    SharedDown,
     /// `[hidden]`; where [`crate::ModelConfig::post_norms`].
     PostMlpNorm,
 }

@@ -3,7 +3,7 @@
 use super::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 use crate::config::{EncoderConfig, ModelConfig};
 
-const LAYER_TENSORS: [LayerTensor; 17] = [
+const LAYER_TENSORS: [LayerTensor; 22] = [
     LayerTensor::AttentionNorm,
     LayerTensor::Query,
     LayerTensor::QueryBias,
@@ -21,6 +21,11 @@ const LAYER_TENSORS: [LayerTensor; 17] = [
     LayerTensor::Up,
     LayerTensor::Down,
     LayerTensor::PostMlpNorm,
+    LayerTensor::Router,
+    LayerTensor::SharedRouter,
+    LayerTensor::SharedGate,
+    LayerTensor::SharedUp,
+    LayerTensor::SharedDown,
 ];
 
 const ENCODER_LAYER_TENSORS: [EncoderLayerTensor; 16] = [
@@ -50,8 +55,18 @@ impl ModelConfig {
             DecoderTensor::FinalNorm,
             DecoderTensor::Head,
         ];
-        let layers = (0..self.layers.len())
-            .flat_map(|layer| LAYER_TENSORS.map(|tensor| DecoderTensor::Layer(layer, tensor)));
+        let layers = (0..self.layers.len()).flat_map(|layer| {
+            let experts = self.experts_of(layer).map_or(0, |experts| experts.count);
+            let of_experts = (0..experts).flat_map(|expert| {
+                [
+                    LayerTensor::ExpertGate(expert),
+                    LayerTensor::ExpertUp(expert),
+                    LayerTensor::ExpertDown(expert),
+                ]
+            });
+            let tensors = LAYER_TENSORS.into_iter().chain(of_experts);
+            tensors.map(move |tensor| DecoderTensor::Layer(layer, tensor))
+        });
         outside
             .into_iter()
             .chain(layers)
@@ -68,7 +83,7 @@ impl ModelConfig {
             DecoderTensor::FinalNorm => (true, vec![hidden]),
             DecoderTensor::Head => (!self.tied, vec![self.vocabulary, hidden]),
             DecoderTensor::Layer(layer, _) if layer >= self.layers.len() => (false, Vec::new()),
-            DecoderTensor::Layer(_, tensor) => match tensor {
+            DecoderTensor::Layer(layer, tensor) => match tensor {
                 LayerTensor::AttentionNorm | LayerTensor::MlpNorm => (true, vec![hidden]),
                 LayerTensor::Query => (true, vec![query, hidden]),
                 LayerTensor::Key | LayerTensor::Value => (true, vec![key, hidden]),
@@ -82,11 +97,39 @@ impl ModelConfig {
                 LayerTensor::PostAttentionNorm | LayerTensor::PostMlpNorm => {
                     (self.post_norms, vec![hidden])
                 }
-                LayerTensor::Gate | LayerTensor::Up => (true, vec![intermediate, hidden]),
-                LayerTensor::Down => (true, vec![hidden, intermediate]),
+                LayerTensor::Gate | LayerTensor::Up => {
+                    let dense = self.experts_of(layer).is_none();
+                    (dense, vec![intermediate, hidden])
+                }
+                LayerTensor::Down => {
+                    let dense = self.experts_of(layer).is_none();
+                    (dense, vec![hidden, intermediate])
+                }
+                tensor => return self.shape_of_experts(layer, tensor),
             },
         };
         there.then_some(shape)
+    }
+
+    /// The shape of what only layers with experts have.
+    fn shape_of_experts(&self, layer: usize, tensor: LayerTensor) -> Option<Vec<usize>> {
+        let (experts, hidden) = (self.experts_of(layer)?, self.hidden);
+        let width = experts.intermediate;
+        match tensor {
+            LayerTensor::Router => Some(vec![experts.count, hidden]),
+            LayerTensor::ExpertGate(expert) | LayerTensor::ExpertUp(expert) => {
+                (expert < experts.count).then(|| vec![width, hidden])
+            }
+            LayerTensor::ExpertDown(expert) => {
+                (expert < experts.count).then(|| vec![hidden, width])
+            }
+            LayerTensor::SharedRouter => experts.shared.map(|_| vec![1, hidden]),
+            LayerTensor::SharedGate | LayerTensor::SharedUp => {
+                experts.shared.map(|width| vec![width, hidden])
+            }
+            LayerTensor::SharedDown => experts.shared.map(|width| vec![hidden, width]),
+            _ => None,
+        }
     }
 
     /// Parameters of the model, counted once where the head is tied.

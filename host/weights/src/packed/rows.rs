@@ -63,7 +63,19 @@ impl Words<'_> {
         32 / self.bits as usize
     }
 
-    /// The number of an element (or group) of a row; 0 beyond the last, which the shapes rule out.
+    /// A word; 0 beyond the last, which the shapes rule out.
+    fn word(&self, index: usize) -> u32 {
+        let bytes = self.bytes.get(index * 4..).and_then(<[u8]>::first_chunk);
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    /// What a word holds at a place.
+    fn number(&self, word: u32, place: usize) -> i16 {
+        let place = u32::from(self.places[place]);
+        ((word >> (self.bits * place)) & ((1 << self.bits) - 1)) as i16
+    }
+
+    /// The number of an element (or group) of a row.
     fn at(&self, row: usize, element: usize) -> i16 {
         let per = self.per_word();
         let (element, row, place) = if self.along_width {
@@ -71,13 +83,27 @@ impl Words<'_> {
         } else {
             (element, row / per, row % per)
         };
-        let index = (element * self.width_step + row * self.row_step) * 4;
-        let word = match self.bytes.get(index..).and_then(<[u8]>::first_chunk) {
-            Some(bytes) => u32::from_le_bytes(*bytes),
-            None => 0,
-        };
-        let place = u32::from(self.places[place]);
-        ((word >> (self.bits * place)) & ((1 << self.bits) - 1)) as i16
+        self.number(
+            self.word(element * self.width_step + row * self.row_step),
+            place,
+        )
+    }
+
+    /// Appends the numbers of the first `width` elements of a row.
+    fn row(&self, row: usize, width: usize, numbers: &mut Vec<i16>) {
+        let per = self.per_word();
+        if self.along_width {
+            for first in (0..width).step_by(per) {
+                let word = self.word(first / per * self.width_step + row * self.row_step);
+                numbers.extend((0..per.min(width - first)).map(|place| self.number(word, place)));
+            }
+        } else {
+            let first = row / per * self.row_step;
+            numbers.extend((0..width).map(|element| {
+                let word = self.word(first + element * self.width_step);
+                self.number(word, row % per)
+            }));
+        }
     }
 }
 
@@ -144,6 +170,18 @@ impl Groups {
         }
     }
 
+    /// Calls with each group and how many neighbours are of it, in order, over a row.
+    fn runs(&self, width: usize, mut of: impl FnMut(usize, usize)) {
+        match self {
+            Groups::Even(size) => {
+                for first in (0..width).step_by(*size) {
+                    of(first / size, (*size).min(width - first));
+                }
+            }
+            Groups::Listed(groups) => groups.iter().for_each(|group| of(*group as usize, 1)),
+        }
+    }
+
     /// Whether 32 neighbours, from a multiple of 32 on, are always of one group.
     fn hold_whole_groups(&self) -> bool {
         matches!(self, Groups::Even(size) if size.is_multiple_of(GROUP))
@@ -198,26 +236,32 @@ impl PackedRows<'_> {
     pub(crate) fn decode(&self, row: usize, floats: &mut Vec<f32>, numbers: &mut Vec<i16>) {
         floats.clear();
         numbers.clear();
-        let (mut scale, mut zero, mut group) = (0.0, 0, usize::MAX);
-        for element in 0..self.width {
-            let of = self.groups.of(element);
-            if of != group {
-                group = of;
-                (scale, zero) = (self.scales.at(row, group), self.zero(row, group));
+        let here = row * self.width..(row + 1) * self.width;
+        match &self.numbers {
+            Numbers::Words(words) => words.row(row, self.width, numbers),
+            Numbers::Bytes(bytes) => {
+                let bytes = bytes.get(here).unwrap_or_default().iter();
+                numbers.extend(bytes.map(|q| i16::from(*q as i8)));
             }
-            let index = row * self.width + element;
-            let whole = match &self.numbers {
-                Numbers::Words(words) => words.at(row, element),
-                Numbers::Bytes(bytes) => bytes.get(index).map_or(0, |q| i16::from(*q as i8)),
-                Numbers::Floats(bytes) => {
-                    let float = bytes.get(index).map_or(f32::NAN, |x| e4m3(*x));
-                    floats.push(float * scale);
-                    continue;
-                }
-            };
-            numbers.push(whole - zero);
-            floats.push(f32::from(whole - zero) * scale);
+            Numbers::Floats(bytes) => {
+                let bytes = bytes.get(here).unwrap_or_default().iter();
+                floats.extend(bytes.map(|x| e4m3(*x)));
+                let mut each = floats.iter_mut();
+                self.groups.runs(self.width, |group, length| {
+                    let scale = self.scales.at(row, group);
+                    each.by_ref().take(length).for_each(|x| *x *= scale);
+                });
+                return;
+            }
         }
+        let mut each = numbers.iter_mut();
+        self.groups.runs(self.width, |group, length| {
+            let (scale, zero) = (self.scales.at(row, group), self.zero(row, group));
+            for number in each.by_ref().take(length) {
+                *number -= zero;
+                floats.push(f32::from(*number) * scale);
+            }
+        });
     }
 
     /// Appends a row in int4, if that is what [`PackedRows::handed_on`] says, or else int8. `floats` and `numbers` are what
@@ -260,15 +304,42 @@ impl PackedRows<'_> {
 /// An 8-bit float: a sign, four bits of exponent (bias 7), three of fraction; all ones is no number (OCP 8-bit Floating
 /// Point Specification, E4M3).
 fn e4m3(bits: u8) -> f32 {
-    let (exponent, fraction) = ((bits >> 3) & 15, f32::from(bits & 7));
-    let magnitude = match (exponent, bits & 7) {
+    let (sign, exponent, fraction) = (bits >> 7, (bits >> 3) & 15, bits & 7);
+    let magnitude = match (exponent, fraction) {
         (15, 7) => f32::NAN,
-        (0, _) => fraction / 512.0,
-        (exponent, _) => (1.0 + fraction / 8.0) * f32::powi(2.0, i32::from(exponent) - 7),
+        (0, _) => f32::from(fraction) / 512.0,
+        // As an f32, whose bias is 127.
+        _ => f32::from_bits((u32::from(exponent) + 120) << 23 | u32::from(fraction) << 20),
     };
-    if bits & 0x80 == 0 {
-        magnitude
-    } else {
-        -magnitude
+    if sign == 0 { magnitude } else { -magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_float_of_8_bits_is_what_its_definition_says() {
+        for bits in 0..=255u8 {
+            let (exponent, fraction) = (i32::from((bits >> 3) & 15), f64::from(bits & 7));
+            let magnitude = match exponent {
+                0 => fraction / 8.0 * f64::powi(2.0, -6),
+                _ => (1.0 + fraction / 8.0) * f64::powi(2.0, exponent - 7),
+            };
+            let expected = if bits >> 7 == 0 {
+                magnitude
+            } else {
+                -magnitude
+            };
+            let found = f64::from(e4m3(bits));
+            match bits & 0x7f {
+                0x7f => assert!(found.is_nan()),
+                _ => assert_eq!(found.to_bits(), expected.to_bits(), "{bits:#x}"),
+            }
+        }
+        assert_eq!(
+            (e4m3(0x7e), e4m3(0x38), e4m3(0x01)),
+            (448.0, 1.0, 1.0 / 512.0)
+        );
     }
 }

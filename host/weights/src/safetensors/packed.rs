@@ -207,7 +207,6 @@ impl<'a> Parts<'a, '_> {
         let groups = width.div_ceil(size);
         let numbers = self.part("qweight", Dtype::I32, &[width / per, rows])?;
         let zeros = self.part("qzeros", Dtype::I32, &[groups, rows / per])?;
-        let (scales, float, _) = self.scales("scales", &[&[groups, rows]])?;
         Ok(PackedRows {
             format: match bits {
                 8 => PackedFormat::GptqInt8,
@@ -234,13 +233,7 @@ impl<'a> Parts<'a, '_> {
                 },
                 offset,
             },
-            scales: Scales {
-                bytes: scales,
-                float,
-                rows_of_block: 1,
-                row_step: 1,
-                group_step: rows,
-            },
+            scales: self.scales_by_group(rows, groups)?,
             groups: self.groups("g_idx", width, size, groups)?,
         })
     }
@@ -264,7 +257,6 @@ impl<'a> Parts<'a, '_> {
         };
         let numbers = self.part("qweight", Dtype::I32, &[width, rows / per])?;
         let zeros = self.part("qzeros", Dtype::I32, &[groups, rows / per])?;
-        let (scales, float, _) = self.scales("scales", &[&[groups, rows]])?;
         Ok(PackedRows {
             format: PackedFormat::AwqInt4,
             rows,
@@ -274,14 +266,20 @@ impl<'a> Parts<'a, '_> {
                 words: words(zeros),
                 offset: 0,
             },
-            scales: Scales {
-                bytes: scales,
-                float,
-                rows_of_block: 1,
-                row_step: 1,
-                group_step: rows,
-            },
+            scales: self.scales_by_group(rows, groups)?,
             groups: Groups::Even(size),
+        })
+    }
+
+    /// Scales of GPTQ and AWQ: for each group those of all rows.
+    fn scales_by_group(&self, rows: usize, groups: usize) -> Result<Scales<'a>, TensorError> {
+        let (bytes, float, _) = self.scales("scales", &[&[groups, rows]])?;
+        Ok(Scales {
+            bytes,
+            float,
+            rows_of_block: 1,
+            row_step: 1,
+            group_step: rows,
         })
     }
 

@@ -89,7 +89,7 @@ fn rows_of_int8_are_those_of_a_conversion_and_their_loss_is_counted() {
                 largest = largest.max(difference.abs() / f64::from(greatest));
             }
         }
-        let loss = checkpoint.reencoded().unwrap()[0].loss.unwrap();
+        let loss = checkpoint.reencoded().unwrap()[0].loss.clone().unwrap();
         let exact = matches!(stored, StoredFormat::Q5_0 | StoredFormat::Iq4Nl);
         assert!(largest < 0.5 / 127.0 + 1.0 / 2048.0, "{number}: {largest}");
         assert!(!exact || largest == 0.0, "{number}: {largest}");

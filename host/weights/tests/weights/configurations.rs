@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tidegate_contract::ScoreScale;
 use tidegate_weights::{
-    Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, Pooling,
-    Quantization, RopeScaling,
+    Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, Experts, ModelConfig,
+    Pooling, Quantization, RopeScaling,
 };
 
 use crate::made::{Files, safetensors, tensors};
@@ -291,6 +291,115 @@ fn biases_and_head_norms_are_those_of_the_family() {
         decoder("Qwen3ForCausalLM", wide).attention_scale,
         128f64.powf(-0.5)
     );
+}
+
+#[test]
+fn experts_are_counted_by_either_key_with_the_defaults_of_the_family() {
+    let experts = |architecture: &str, changes: Value| decoder(architecture, changes).experts;
+    let mixtral = experts("MixtralForCausalLM", json!({})).unwrap();
+    let expected = Experts {
+        count: 8,
+        chosen: 2,
+        intermediate: 96,
+        normalized: true,
+        shared: None,
+        layers: vec![true; 4],
+    };
+    assert_eq!(mixtral, expected);
+    let qwen3 = experts("Qwen3MoeForCausalLM", json!({})).unwrap();
+    let expected = Experts {
+        count: 128,
+        chosen: 8,
+        intermediate: 768,
+        normalized: false,
+        ..expected
+    };
+    assert_eq!(qwen3, expected);
+    let qwen2 = experts("Qwen2MoeForCausalLM", json!({"qkv_bias": false})).unwrap();
+    let expected = Experts {
+        count: 60,
+        chosen: 4,
+        intermediate: 1408,
+        shared: Some(5632),
+        ..expected
+    };
+    assert_eq!(qwen2, expected);
+    for key in ["num_experts", "num_local_experts"] {
+        for architecture in ["MixtralForCausalLM", "Qwen3MoeForCausalLM"] {
+            let some = experts(architecture, json!({key: 5, "num_experts_per_tok": 5})).unwrap();
+            assert_eq!((some.count, some.chosen), (5, 5), "{architecture}, {key}");
+        }
+    }
+    let normalized = experts("Qwen3MoeForCausalLM", json!({"norm_topk_prob": true}));
+    assert!(normalized.unwrap().normalized);
+}
+
+/// As their makers say: Mixtral 8x7B has 46.7 billion parameters, of which a token goes through 12.9; Qwen3-30B-A3B 30.5 and 3.3.
+#[test]
+fn parameters_are_those_that_makers_state() {
+    let of = |architecture: &str, changes: Value| {
+        let config = decoder(architecture, changes);
+        [config.parameters(), config.active_parameters()].map(|n| n as f64 / 1e9)
+    };
+    let [all, active] = of(
+        "MixtralForCausalLM",
+        json!({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}),
+    );
+    assert!(
+        (46.65..46.75).contains(&all) && (12.85..12.95).contains(&active),
+        "{all} {active}"
+    );
+    let [all, active] = of(
+        "Qwen3MoeForCausalLM",
+        json!({"vocab_size": 151_936, "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32,
+            "num_key_value_heads": 4, "head_dim": 128}),
+    );
+    assert!(
+        (30.45..30.55).contains(&all) && (3.3..3.4).contains(&active),
+        "{all} {active}"
+    );
+}
+
+#[test]
+fn layers_without_experts_are_those_that_are_named_and_those_between() {
+    let layers = |changes: Value| {
+        let config = decoder("Qwen3MoeForCausalLM", changes);
+        config.experts.map(|experts| experts.layers)
+    };
+    assert_eq!(
+        layers(json!({"mlp_only_layers": [1, 9]})).unwrap(),
+        [true, false, true, true]
+    );
+    assert_eq!(
+        layers(json!({"decoder_sparse_step": 2, "mlp_only_layers": [3]})).unwrap(),
+        [false, true, false, false]
+    );
+    assert_eq!(layers(json!({"decoder_sparse_step": 5})), None);
+    assert_eq!(layers(json!({"num_experts": 0})), None);
+}
+
+#[test]
+fn windows_of_models_with_experts_are_those_of_the_family() {
+    let on = json!({"use_sliding_window": true, "sliding_window": 8, "max_window_layers": 3});
+    assert_eq!(
+        windows(&decoder("Qwen3MoeForCausalLM", on.clone())),
+        [Some(8); 4]
+    );
+    assert_eq!(
+        windows(&decoder("Qwen2MoeForCausalLM", on)),
+        [Some(8), None, Some(8), None]
+    );
+    let off = json!({"sliding_window": 8});
+    assert_eq!(
+        windows(&decoder("Qwen3MoeForCausalLM", off.clone())),
+        [None; 4]
+    );
+    assert_eq!(
+        windows(&decoder("Qwen2MoeForCausalLM", off.clone())),
+        [None; 4]
+    );
+    assert_eq!(windows(&decoder("MixtralForCausalLM", off)), [Some(8); 4]);
 }
 
 #[test]

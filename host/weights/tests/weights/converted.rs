@@ -4,7 +4,7 @@ use tidegate_weights::{Checkpoint, DecoderTensor, Format, ModelConfig, ReadWhole
 
 use crate::goldens::{assert_same_tensors, golden};
 
-const DECODERS: [&str; 36] = [
+const DECODERS: [&str; 45] = [
     "llama-tied-sharded-f32",
     "llama-odd-f16",
     "llama-yarn-bf16",
@@ -41,6 +41,15 @@ const DECODERS: [&str; 36] = [
     "gguf-llama-q5_k",
     "gguf-llama-iq4_xs",
     "gguf-llama-q8_k",
+    "qwen3-moe-f16",
+    "qwen3-moe-all-window-bf16",
+    "mixtral-bf16",
+    "mixtral-one-f32",
+    "qwen2-moe-f16",
+    "gguf-mixtral-q8_0",
+    "gguf-mixtral-bf16",
+    "gguf-qwen2moe-f16",
+    "gguf-qwen3moe-f16",
 ];
 
 #[test]

@@ -167,6 +167,7 @@ fn a_gguf_file_and_the_directory_it_was_made_from_are_the_same_model() {
         ("gguf-qwen3-f16", "qwen3-f16"),
         ("gguf-phi3-longrope-f16", "phi3-longrope-f16"),
         ("gguf-gemma3-bf16", "gemma3-bf16"),
+        ("gguf-qwen3moe-f16", "qwen3-moe-f16"),
     ] {
         let (gguf, directory) = (golden(gguf), golden(directory));
         assert_same_meaning(gguf.decoder().unwrap(), directory.decoder().unwrap());

@@ -306,8 +306,8 @@ fn absurd_and_missing_keys_are_named_with_their_limit() {
         ),
         (
             "llama.expert_count",
-            Value::U32(8),
-            "`llama.expert_count` is 8, supported: 0 (no experts)",
+            Value::U32(1025),
+            "`llama.expert_count` is 1025, must be between 1 and 1024",
         ),
         (
             "llama.context_length",
@@ -340,6 +340,65 @@ fn absurd_and_missing_keys_are_named_with_their_limit() {
     ] {
         assert_refused(&gguf().without(key), &format!("key `{key}` is missing"));
     }
+}
+
+#[test]
+fn experts_that_cannot_be_are_named_with_their_limit() {
+    let mixture = || {
+        gguf()
+            .set("llama.expert_count", Value::U32(8))
+            .set("llama.expert_used_count", Value::U32(2))
+    };
+    for (key, value, words) in [
+        (
+            "llama.expert_used_count",
+            9,
+            "`llama.expert_used_count` is 9, must be between 1 and llama.expert_count 8",
+        ),
+        (
+            "llama.expert_used_count",
+            0,
+            "`llama.expert_used_count` is 0, must be between 1",
+        ),
+        (
+            "llama.expert_feed_forward_length",
+            0,
+            "`llama.expert_feed_forward_length` is 0, must be between 1",
+        ),
+        (
+            "llama.expert_gating_func",
+            2,
+            "`llama.expert_gating_func` is 2, supported: 1 (softmax)",
+        ),
+        (
+            "llama.expert_group_count",
+            4,
+            "`llama.expert_group_count` is 4, supported: 1",
+        ),
+        (
+            "llama.expert_weights_scale",
+            3,
+            "`llama.expert_weights_scale` is 3, supported: 1",
+        ),
+    ] {
+        assert_refused(&mixture().set(key, Value::U32(value)), words);
+    }
+    assert_refused(
+        &mixture().without("llama.expert_used_count"),
+        "key `llama.expert_used_count` is missing",
+    );
+    assert_refused(
+        &mixture(),
+        "`llama.expert_count` is 8, supported: 0 where no layer has the tensor ffn_gate_inp.weight",
+    );
+    let mut gemma = mixture().set("general.architecture", Value::Text(b"gemma2".to_vec()));
+    for (key, _) in &mut gemma.keys {
+        *key = key.replace("llama.", "gemma2.");
+    }
+    assert_refused(
+        &gemma,
+        "`gemma2.expert_count` is 8, supported: 0 (no experts)",
+    );
 }
 
 #[test]

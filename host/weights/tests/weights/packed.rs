@@ -53,7 +53,7 @@ fn held(checkpoint: &Checkpoint) -> (Stored, Format, f64) {
         (of.stored, of.held, of.tensors),
         (gate.stored(), gate.format(), 1)
     );
-    (of.stored, of.held, of.loss.unwrap().largest)
+    (of.stored, of.held, of.loss.as_ref().unwrap().largest)
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn goldens_are_held_in_what_says_the_most_and_what_is_lost_is_told() {
         let formats: Vec<Format> = all.iter().map(|of| of.held).collect();
         assert_eq!(formats, held, "{name}");
         for of in all.iter().filter(|of| of.held != Format::F32) {
-            let loss = of.loss.unwrap();
+            let loss = of.loss.as_ref().unwrap();
             assert_eq!(loss.largest == 0.0, exact, "{name}: {loss:?}");
             assert!(
                 loss.largest < 0.5 / 127.0 + 1.0 / 2048.0,
@@ -191,10 +191,10 @@ fn parts_that_are_missing_or_do_not_fit_are_refused_by_name() {
                 &other,
                 &format!("`{BASE}.{name}` is stored as "),
             );
-            for dimension in 0..shape.len() {
+            for (dimension, size) in shape.iter().enumerate() {
                 let mut other = parts.clone();
                 other[index].2[dimension] += 1;
-                let bytes = bytes / shape[dimension] * (shape[dimension] + 1);
+                let bytes = bytes / size * (size + 1);
                 other[index].3.resize(bytes, 0);
                 let words = format!("tensor `{BASE}.{name}` has shape ");
                 assert_refused(quantization, &other, &words);

@@ -69,6 +69,23 @@ fn any_part_opens_the_whole_model() {
 }
 
 #[test]
+fn keys_of_parts_are_compared_bit_for_bit() {
+    let mut all = parts();
+    for part in [0, 2] {
+        let number = Value::F32(f32::NAN);
+        all[part] = all[part].clone().set("x.number", number);
+        let numbers = Value::F32s(vec![1.0, f32::NAN]);
+        all[part] = all[part].clone().set("x.numbers", numbers);
+    }
+    Checkpoint::open(Path::new(NAMES[0]), &files(&all)).unwrap();
+    all[2] = all[2]
+        .clone()
+        .set("x.numbers", Value::F32s(vec![1.0, -f32::NAN]));
+    let error = Checkpoint::open(Path::new(NAMES[0]), &files(&all)).unwrap_err();
+    assert!(error.to_string().contains("key `x.numbers`"), "{error}");
+}
+
+#[test]
 fn parts_that_the_gguf_package_wrote_are_the_model_of_one_file() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../reference/tests/golden/gguf-llama-q8_0-parts");

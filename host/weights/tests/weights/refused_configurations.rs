@@ -309,3 +309,99 @@ fn text_that_is_no_json_is_refused() {
         );
     }
 }
+
+#[test]
+fn experts_that_cannot_be_are_refused_with_key_value_and_limit() {
+    for (architecture, changes, words) in [
+        (
+            "MixtralForCausalLM",
+            json!({"num_local_experts": 0}),
+            "`num_local_experts` is 0, must be between 1 and 1024",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            json!({"num_experts": 1025}),
+            "`num_experts` is 1025, must be between 1 and 1024",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            json!({"num_experts": -1}),
+            "`num_experts` is -1, must be a whole number",
+        ),
+        (
+            "MixtralForCausalLM",
+            json!({"num_experts_per_tok": 9}),
+            "`num_experts_per_tok` is 9, must be between 1 and num_local_experts 8",
+        ),
+        (
+            "Qwen2MoeForCausalLM",
+            json!({"num_experts_per_tok": 0}),
+            "`num_experts_per_tok` is 0, must be between 1 and num_experts 60",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            json!({"moe_intermediate_size": 0}),
+            "`moe_intermediate_size` is 0, must be between 1",
+        ),
+        (
+            "Qwen2MoeForCausalLM",
+            json!({"shared_expert_intermediate_size": 1_048_577}),
+            "`shared_expert_intermediate_size` is 1048577, must be between 1",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            json!({"decoder_sparse_step": 0}),
+            "`decoder_sparse_step` is 0, must be between 1",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            json!({"mlp_only_layers": [0, "one"]}),
+            "`mlp_only_layers` is \"one\", must be a list of whole numbers",
+        ),
+        (
+            "Qwen3MoeForCausalLM",
+            json!({"norm_topk_prob": 1}),
+            "`norm_topk_prob` is 1, must be true or false",
+        ),
+        (
+            "GptOssForCausalLM",
+            json!({}),
+            "`architectures` is GptOssForCausalLM (it needs another mixture of experts)",
+        ),
+    ] {
+        assert_refused(architecture, changes, words);
+    }
+}
+
+/// A golden model with another number of experts than its file has.
+#[test]
+fn an_expert_that_is_not_there_is_named() {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference/tests/golden/mixtral-bf16");
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let checked = |change: fn(&mut Value)| {
+        let mut config: Value = serde_json::from_slice(&read("config.json")).unwrap();
+        change(&mut config);
+        let files = Files::default()
+            .with("m/config.json", config.to_string())
+            .with("m/model.safetensors", read("model.safetensors"));
+        let checkpoint = Checkpoint::open(Path::new("m"), &files).unwrap();
+        checkpoint.check().map_err(|error| error.to_string())
+    };
+    assert_eq!(checked(|_| {}), Ok(()));
+    let more = checked(|config| config["num_local_experts"] = json!(9)).unwrap_err();
+    let fewer = checked(|config| config["num_local_experts"] = json!(7)).unwrap_err();
+    for error in [more, fewer] {
+        assert!(
+            error.contains("model.layers.0.block_sparse_moe.gate.weight"),
+            "{error}"
+        );
+    }
+    let error = checked(|config| config["architectures"] = json!(["Qwen3MoeForCausalLM"]));
+    assert!(error.unwrap_err().contains("q_norm.weight"));
+    let wide = checked(|config| config["intermediate_size"] = json!(37)).unwrap_err();
+    assert!(
+        wide.contains("block_sparse_moe.experts.0.w1.weight"),
+        "{wide}"
+    );
+}

@@ -1,8 +1,11 @@
 //! What is said of GGUF files, those that are refused among them, and what would work in their place.
 
+use std::io;
 use std::path::Path;
 
-use tidegate_weights::{Checkpoint, Format, GgufSummary, gguf_nearest, gguf_summary};
+use tidegate_weights::{
+    Checkpoint, FileBytes, Format, GgufSummary, ReadFile, gguf_nearest, gguf_summary,
+};
 
 use crate::made::{BLOCKS, Files, Gguf, Value, gguf, gguf_in};
 
@@ -123,6 +126,36 @@ fn parts_are_summed_up_together_and_missing_or_damaged_ones_named() {
     );
 }
 
+/// Files of which one may not be read.
+struct Locked(Files, &'static str);
+
+impl ReadFile for Locked {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        if path == Path::new(self.1) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        self.0.read(path)
+    }
+}
+
+#[test]
+fn a_part_that_may_not_be_read_does_not_hide_the_others() {
+    let all = gguf().parts(&[4, 5, 2]);
+    let names = [1, 2, 3].map(|part| format!("x-{part:05}-of-00003.gguf"));
+    let files = Files::default()
+        .with(&names[0], all[0].bytes())
+        .with(&names[2], all[2].bytes());
+    let files = Locked(files, "x-00002-of-00003.gguf");
+    let found = gguf_summary(Path::new(&names[0]), &files).unwrap();
+    assert_eq!(found.architecture.as_deref(), Some("llama"));
+    assert_eq!(found.tensors(), 6);
+    let problem = found.parts[1].problem.as_deref().unwrap();
+    assert!(
+        problem.starts_with("cannot read x-00002-of-00003.gguf: "),
+        "{problem}"
+    );
+}
+
 #[test]
 fn what_would_work_is_told_where_it_is_known() {
     let named = |name: &str| {
@@ -132,7 +165,7 @@ fn what_would_work_is_told_where_it_is_known() {
         }
         nearest(&file.set("general.architecture", Value::Text(name.into())))
     };
-    assert_eq!(named("qwen3moe").as_deref(), Some("a dense Qwen3 (qwen3)"));
+    assert_eq!(named("gpt-oss").as_deref(), Some("Qwen3-MoE (qwen3moe)"));
     assert_eq!(named("llama4").as_deref(), Some("Llama 3.x (llama)"));
     assert!(
         named("bert")
@@ -141,7 +174,12 @@ fn what_would_work_is_told_where_it_is_known() {
     );
     assert_eq!(named("mamba"), None);
     assert_eq!(
-        nearest(&gguf().set("llama.expert_count", Value::U32(8))).as_deref(),
+        nearest(
+            &gguf()
+                .set("llama.expert_count", Value::U32(8))
+                .set("llama.expert_used_count", Value::U32(2))
+        )
+        .as_deref(),
         Some("a dense model of llama, without experts")
     );
     let mut file = gguf();

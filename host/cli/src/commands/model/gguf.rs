@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tidegate_infer::MappedFiles;
-use tidegate_text::Tokenizer;
+use tidegate_text::{LoadError, Tokenizer};
 use tidegate_weights::{
     Checkpoint, CheckpointError, GgufFormat, GgufPart, GgufSummary, gguf_nearest, gguf_summary,
 };
@@ -59,11 +59,11 @@ impl GgufFile {
         for part in &summary.parts {
             let name = part.path.file_name().unwrap_or_default().to_string_lossy();
             let what = match part {
-                GgufPart { bytes: None, .. } => "is not there".to_owned(),
                 GgufPart {
                     problem: Some(problem),
                     ..
                 } => problem.clone(),
+                GgufPart { bytes: None, .. } => "is not there".to_owned(),
                 _ => continue,
             };
             lines.push(("  part", format!("{name}: {what}")));
@@ -135,8 +135,13 @@ impl GgufFile {
         }
     }
 
-    /// What would let its texts be split, where it does not say how.
-    pub(super) fn nearest_tokenizer(&self, checkpoint: &Checkpoint) -> Option<String> {
+    /// What would let its texts be split, where it does not say how: of a tokenizer that could not be made for another reason
+    /// nothing.
+    pub(super) fn nearest_tokenizer(
+        &self,
+        checkpoint: &Checkpoint,
+        error: Option<&anyhow::Error>,
+    ) -> Option<String> {
         let vocabulary = checkpoint.gguf_vocabulary();
         let Some(vocabulary) = vocabulary else {
             return Some(
@@ -144,18 +149,28 @@ impl GgufFile {
                     .to_owned(),
             );
         };
-        if !Tokenizer::lacks_pre_tokenizer(&vocabulary) {
+        let is_of_another_key = error
+            .and_then(|error| error.downcast_ref::<LoadError>())
+            .is_some_and(|error| {
+                !matches!(error, LoadError::Gguf { key, .. } if key == "tokenizer.ggml.pre")
+            });
+        if is_of_another_key || !Tokenizer::lacks_pre_tokenizer(&vocabulary) {
             return None;
         }
         let architecture = checkpoint.decoder().map(|config| &config.architecture)?;
-        let likely = likely_pre_tokenizer(architecture, vocabulary.tokens.len());
+        let likely = likely_pre_tokenizers(architecture, vocabulary.tokens.len());
         Some(match likely {
-            Some(name) => format!(
-                "--pre-tokenizer {name}, and pre-tokenizer = {name:?} of the model in a pipeline file, if it is of those makers: \
-                 so published models of {architecture} with as many tokens split texts"
-            ),
-            None => {
+            [] => {
                 "a newer conversion, or --pre-tokenizer with what the model's makers use".to_owned()
+            }
+            likely => {
+                let likely = likely
+                    .iter()
+                    .map(|(name, makers)| format!("{name} if it is {makers}"));
+                format!(
+                    "--pre-tokenizer, and pre-tokenizer of the model in a pipeline file: {}",
+                    likely.collect::<Vec<_>>().join(", ")
+                )
             }
         })
     }
@@ -204,16 +219,21 @@ pub(super) fn in_lines(lines: &[Line]) -> String {
     lines.iter().map(line).collect()
 }
 
-/// How the published models of an architecture with so many tokens split their texts.
-fn likely_pre_tokenizer(architecture: &str, tokens: usize) -> Option<&'static str> {
+/// How the published models of an architecture with so many tokens split their texts, and whose they are.
+fn likely_pre_tokenizers(
+    architecture: &str,
+    tokens: usize,
+) -> &'static [(&'static str, &'static str)] {
     match (architecture, tokens) {
-        ("llama", 128_256..=128_264) | ("smollm3", 128_256) => Some("llama-bpe"),
-        ("llama", 49_152..=49_160) => Some("smollm"),
-        ("llama", 131_072) => Some("tekken"),
-        ("llama", 32_256) => Some("deepseek-coder"),
-        ("llama", 102_400) => Some("deepseek-llm"),
-        ("qwen2" | "qwen3", 151_643..=152_064) => Some("qwen2"),
-        _ => None,
+        ("llama", 128_256..=128_264) | ("smollm3", 128_256) => {
+            &[("llama-bpe", "Llama 3 or SmolLM3")]
+        }
+        ("llama", 49_152..=49_160) => &[("smollm", "SmolLM")],
+        ("llama", 131_072) => &[("tekken", "Mistral NeMo"), ("falcon3", "Falcon 3")],
+        ("llama", 32_256) => &[("deepseek-coder", "DeepSeek Coder")],
+        ("llama", 102_400) => &[("deepseek-llm", "DeepSeek LLM")],
+        ("qwen2" | "qwen3", 151_643..=152_064) => &[("qwen2", "Qwen 2 or 3")],
+        _ => &[],
     }
 }
 
@@ -225,6 +245,7 @@ mod tests {
     fn every_name_that_is_likely_is_known() {
         let sizes = [
             ("llama", 128_256),
+            ("smollm3", 128_256),
             ("llama", 49_152),
             ("llama", 131_072),
             ("llama", 32_256),
@@ -233,10 +254,18 @@ mod tests {
             ("qwen3", 151_936),
         ];
         for (architecture, tokens) in sizes {
-            let name = likely_pre_tokenizer(architecture, tokens).unwrap();
-            assert!(Tokenizer::pre_tokenizers().contains(&name), "{name}");
+            let likely = likely_pre_tokenizers(architecture, tokens);
+            assert!(!likely.is_empty(), "{architecture} {tokens}");
+            for (name, _) in likely {
+                assert!(Tokenizer::pre_tokenizers().contains(name), "{name}");
+            }
         }
-        assert_eq!(likely_pre_tokenizer("llama", 32_000), None);
+        // Two makers with vocabularies of one size, who split otherwise.
+        let [(first, _), (second, _)] = likely_pre_tokenizers("llama", 131_072) else {
+            panic!("both are told");
+        };
+        assert_ne!(first, second);
+        assert!(likely_pre_tokenizers("llama", 32_000).is_empty());
     }
 
     #[test]

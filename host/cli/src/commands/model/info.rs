@@ -13,7 +13,7 @@ use tidegate_infer::{
 };
 use tidegate_text::{ChatMessage, Tokenizer};
 use tidegate_weights::{
-    Architecture, Checkpoint, EncoderConfig, EncoderHead, ModelConfig, Reencoded, Stored,
+    Architecture, Checkpoint, EncoderConfig, EncoderHead, Experts, ModelConfig, Reencoded, Stored,
     TensorError,
 };
 
@@ -105,14 +105,26 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
     report.json["stored_bytes"] = json!(formats.0);
     report.lines.extend(held(&checkpoint, &mut report.json)?);
     let nearest = match (&tokenizer, &file) {
-        (Err(_), Some(file)) => file.nearest_tokenizer(&checkpoint),
+        (Err(error), Some(file)) => file.nearest_tokenizer(&checkpoint, Some(error)),
+        // It may say `default` because its converter did not know better.
+        (Ok(_), Some(file)) if arguments.pre_tokenizer.is_none() => {
+            file.nearest_tokenizer(&checkpoint, None)
+        }
         _ => None,
     };
+    report.json["nearest"] = json!(nearest);
+    let nearest = nearest.map(|nearest| match &tokenizer {
+        Ok(_) => (
+            "splits texts",
+            format!(
+                "as `default`, which converters also write for what they do not know: {nearest}"
+            ),
+        ),
+        Err(_) => ("what would work", nearest),
+    });
     let (text, tokenizer) = described(&tokenizer, report.makes_text);
     report.lines.push(("tokenizer", text));
     report.json["tokenizer"] = tokenizer;
-    report.json["nearest"] = json!(nearest);
-    let nearest = nearest.map(|nearest| ("what would work", nearest));
     report.lines.extend(nearest);
     report.lines.push(("adapter", budget.text()));
     report.json["adapter"] = json!(budget.adapter);
@@ -323,6 +335,9 @@ fn decoder(
         ),
         ("  activations", size(memory.activations)),
     ];
+    if let Some(experts) = &config.experts {
+        lines.insert(3, ("experts", experts_line(config, experts)));
+    }
     for fit in &fits {
         let Fits { context, sequences } = fit;
         lines.push(("  fits", room(*sequences, *context)));
@@ -334,6 +349,10 @@ fn decoder(
     let json = json!({
         "architecture": config.architecture, "makes": "text", "parameters": config.parameters(),
         "layers": config.layers.len(), "hidden": config.hidden, "intermediate": config.intermediate,
+        "experts": config.experts.as_ref().map(|experts| json!({
+            "count": experts.count, "chosen": experts.chosen, "intermediate": experts.intermediate,
+            "shared": experts.shared, "layers": experts.layers.iter().filter(|has| **has).count(),
+            "active_parameters": config.active_parameters()})),
         "heads": config.heads, "kv_heads": config.kv_heads, "head_dim": config.head_dim, "window": window,
         "vocabulary": config.vocabulary, "context": config.context, "tied": config.tied,
         "memory_bytes": {"weights": memory.weights, "kv_cache": memory.kv_cache,
@@ -347,6 +366,21 @@ fn decoder(
         json,
         makes_text: true,
     })
+}
+
+/// What a model with experts has of them, for people.
+fn experts_line(config: &ModelConfig, experts: &Experts) -> String {
+    let layers = experts.layers.iter().filter(|has| **has).count();
+    let shared = experts
+        .shared
+        .map_or_else(String::new, |width| format!(", and one of {width} for all"));
+    format!(
+        "{} of {} a token, feed-forward {}{shared}, in {layers} layers; {} parameters a token",
+        experts.chosen,
+        experts.count,
+        experts.intermediate,
+        tidegate_telemetry::count(config.active_parameters())
+    )
 }
 
 /// So many sequences of a length, for people.

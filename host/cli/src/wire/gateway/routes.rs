@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{AskingRecord, Prompt};
+use tidegate_contract::{AskingRecord, Prompt, TemplateArguments};
 use tidegate_control::config::{
     self, Ask, LoadStep, ModelStage, Pipeline, RemoteProtocol, SourceKind, StageKind,
 };
@@ -190,15 +190,24 @@ fn bounds(asks: &[(&ModelStage, &Served)], models: &Models) -> Bounds {
 
 /// Counts what a stage would ask; none where its own prompt is asked.
 fn count(asks: &ModelStage, served: &Served) -> Option<Count> {
-    let system = match &asks.ask {
-        Ask::Generate(generate) if asks.messages => generate.system.clone(),
+    let (system, arguments) = match &asks.ask {
+        Ask::Generate(generate) if asks.messages => {
+            (generate.system.clone(), generate.template_arguments.clone())
+        }
         Ask::Generate(_) => return None,
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => {
+            (None, TemplateArguments::default())
+        }
     };
     let encoder = !matches!(asks.ask, Ask::Generate(_));
     let model = served.model();
     Some(Arc::new(move |record: &AskingRecord| {
-        let prompt = record.clone().into_prompt(system.as_deref());
+        let mut record = record.clone();
+        // What cannot be asked is said where it is.
+        if let Ok(all) = record.template_arguments.over(&arguments) {
+            record.template_arguments = all;
+        }
+        let prompt = record.into_prompt(system.as_deref());
         let tokens = match &prompt {
             Prompt::Raw(text) if encoder => model.count_tokens(text)?,
             prompt => model.prompt_tokens(prompt)?,

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::super::{Adjustment, DecodeError, DecoderShape, Sampling, StepSequence};
+use super::super::{Adjustment, DecodeError, DecoderShape, FedToken, Sampling, StepSequence};
 use super::{EncoderText, check_texts};
 
 const SHAPE: DecoderShape = DecoderShape {
@@ -233,4 +233,41 @@ fn types_are_one_for_each_token_and_known_to_the_encoder() {
         check(&[0, 1, 2]),
         refused("token type is 2, must be below the model's types, 2")
     );
+}
+
+#[test]
+fn a_fed_token_is_the_only_one_of_its_sequence_and_one_that_is_drawn() {
+    let step = [
+        sequence(3, 1, &[0]),
+        sequence(0, 2, &[1]),
+        sequence(7, 1, &[2]),
+    ];
+    let fed = |sequence, sampling| FedToken { sequence, sampling };
+    assert_eq!(SHAPE.check_after(&step, &[], 0), Ok(()));
+    // One draw may be fed to several.
+    let good = [fed(2, 1), fed(0, 1)];
+    assert_eq!(SHAPE.check_after(&step, &good, 2), Ok(()));
+    let refusal = |fed: &[FedToken]| match SHAPE.check_after(&step, fed, 2) {
+        Err(DecodeError::Refused {
+            sequence,
+            what,
+            value,
+            ..
+        }) => (sequence, what, value),
+        other => panic!("not refused: {other:?}"),
+    };
+    let of = "the sequence of a fed token";
+    assert_eq!(refusal(&[fed(1, 0)]), (1, "tokens", "2".to_owned()));
+    assert_eq!(refusal(&[fed(3, 0)]), (3, of, "3".to_owned()));
+    let twice = [fed(0, 0), fed(2, 0), fed(0, 1)];
+    assert_eq!(refusal(&twice), (0, of, "0".to_owned()));
+    let never = (2, "the sampling of a fed token", "2".to_owned());
+    assert_eq!(refusal(&[fed(2, 2)]), never);
+    let mut wrong = step.clone();
+    wrong[1].tokens[0] = 50;
+    let found = SHAPE.check_after(&wrong, &[], 2);
+    assert!(matches!(
+        found,
+        Err(DecodeError::Refused { sequence: 1, .. })
+    ));
 }

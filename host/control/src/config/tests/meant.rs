@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_contract::{Parameters, PromptPart};
+use tidegate_contract::{Parameters, PromptPart, PromptTemplate, Role, TemplateArguments};
 
 use super::super::*;
 use super::{content, directory, parsed};
@@ -220,6 +220,9 @@ fn what_is_not_typed_has_a_default() {
         Ask::Generate(Box::new(Generate {
             raw: false,
             system: None,
+            turns: Vec::new(),
+            template_arguments: TemplateArguments::default(),
+            reasoning: None,
             parameters: Parameters::default(),
             bias: Vec::new(),
         }))
@@ -233,6 +236,46 @@ fn what_is_not_typed_has_a_default() {
     );
     assert_eq!(model.pre_tokenizer, None);
     assert!(model.reproducible && model.kv_precision == KvPrecision::F16);
+}
+
+#[test]
+fn the_turns_of_a_stage_and_what_it_gives_the_template_are_in_their_order() {
+    let asking = format!(
+        "{}[model.support]\npath = \"model\"\n[[stage]]\nname = \"answer\"\nmodel = \"support\"\n\
+         template-arguments = {{ enable_thinking = false, tools_in = [\"a\", {{ b = 1.5 }}] }}\n\
+         reasoning = \"thoughts\"\nreasoning-tokens = 0\ntruncate = \"text\"\n\
+         [[stage.messages]]\nrole = \"system\"\ncontent = \"Be {{$key}}.\"\n\
+         [[stage.messages]]\nrole = \"user\"\ncontent = \"{{text}}\"\n\
+         [[stage.messages]]\nrole = \"assistant\"\ncontent = \"Well, \"\n",
+        content("least.toml")
+    );
+    let pipeline = parsed(&asking).unwrap();
+    let StageKind::Model(answer) = &pipeline.stages[0].kind else {
+        panic!("{:?}", pipeline.stages[0]);
+    };
+    let Ask::Generate(generate) = &answer.ask else {
+        panic!("{answer:?}");
+    };
+    let turns = generate.turns.iter();
+    let turns: Vec<_> = turns
+        .map(|turn| (turn.role, turn.content.clone()))
+        .collect();
+    let said = |text| PromptTemplate::parse(text).unwrap();
+    assert_eq!(
+        turns,
+        [
+            (Role::System, said("Be {$key}.")),
+            (Role::User, said("{text}")),
+            (Role::Assistant, said("Well, ")),
+        ]
+    );
+    assert!(!answer.messages && answer.prompt.parts.is_empty());
+    assert_eq!(
+        generate.template_arguments.text(),
+        r#"{"enable_thinking":false,"tools_in":["a",{"b":1.5}]}"#
+    );
+    assert_eq!(generate.reasoning.as_deref(), Some("thoughts"));
+    assert_eq!(generate.parameters.reasoning_tokens, Some(0));
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl ResponseFraming {
             "input_tokens": usage.prompt,
             "input_tokens_details": {"cached_tokens": 0},
             "output_tokens": usage.answer,
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning},
             "total_tokens": usage.prompt + usage.answer,
         });
         let response = self.response(status, Value::Null, cut, usage);

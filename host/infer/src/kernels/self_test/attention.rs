@@ -4,19 +4,20 @@ use tidegate_contract::{BLOCK, StepSequence};
 
 use super::{Failure, Numbers, beside, outcome, softmax, wide};
 use crate::kernels::lab::{HeadShape, Lab, sequence};
-use crate::kernels::{Base, KvPrecision, Reads, SPLIT, merges};
+use crate::kernels::{Base, KvPrecision, Reads, SPLIT, Together, merges, rows_together};
 
 /// Of means of numbers about 1.
 const BOUND: f64 = 1e-5;
 
 /// KV blocks.
-const BLOCKS: usize = 34;
+const BLOCKS: usize = 38;
 
-/// Neighbours of one sequence, of which software adapters take some together, over more than two splits.
-const NEIGHBOURS: usize = 9;
+/// Position of the first of the neighbours of one sequence, over more than two splits of a GPU. Through the window the second of
+/// them no longer sees the first split.
+const FIRST: usize = 256 + WINDOW - 2;
 
-/// Position of the first of them.
-const FIRST: usize = 522;
+/// Positions of the window.
+const WINDOW: usize = 300;
 
 /// Sequences of one row each that begin with the same blocks, of which software adapters take some together too.
 const SHARING: usize = 5;
@@ -24,8 +25,13 @@ const SHARING: usize = 5;
 /// Blocks that they have in common.
 const SHARED_BLOCKS: usize = 21;
 
-/// All rows: after the neighbours one that sees itself only, and those of the sequences.
-const ROWS: usize = NEIGHBOURS + 1 + SHARING;
+/// Neighbours: of which software adapters take some together, and for GPUs one full tile and one that is not.
+fn neighbours(together: Together) -> usize {
+    match together {
+        Together::Neighbours(most) => (most + most.div_ceil(2)) as usize,
+        Together::Sharing(_) | Together::Unasked => 9,
+    }
+}
 
 /// Widths of heads: of fewer elements than a workgroup takes at once, and of as many; odd and even in quads. Software adapters
 /// have kernels by how heads are read, and take the widths of those alone.
@@ -52,7 +58,7 @@ pub(super) fn attention(
             ..HeadShape::plain(2 * unit as usize, 2, dim, BLOCKS)
         };
         let narrow = HeadShape {
-            window: Some(300),
+            window: Some(WINDOW),
             softcap: Some(2.0),
             ..plain
         };
@@ -66,31 +72,49 @@ pub(super) fn attention(
         }
     }
     if lab.kernels.base != Base::Software {
-        attention_of_long_row(lab, unit, kv)?;
+        attention_of_long_rows(lab, unit, kv)?;
     }
     Ok(())
 }
 
-/// A row that sees so much that each of its workgroups has two splits, and the last one a few positions.
-fn attention_of_long_row(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Failure> {
+/// Rows that see so much that each of their workgroups has two splits, and the last one a few positions.
+fn attention_of_long_rows(lab: &Lab, unit: u32, kv: KvPrecision) -> Result<(), Failure> {
     let seen = 32 * SPLIT as usize + 7;
-    let blocks = seen.div_ceil(BLOCK);
+    let together = rows_together(lab.kernels.base, [2 * unit as usize, 2, 20]);
+    let rows = match together {
+        Together::Neighbours(most) => most.div_ceil(2) as usize,
+        Together::Sharing(_) | Together::Unasked => 1,
+    };
+    let blocks = (seen + rows).div_ceil(BLOCK);
     let shape = HeadShape {
         kv,
         ..HeadShape::plain(2 * unit as usize, 2, 20, blocks)
     };
     let mut numbers = Numbers(9);
     let table: Vec<u32> = (0..blocks as u32).rev().collect();
-    let step = [sequence(seen - 1, 1, &table)];
+    let step = [sequence(seen - 1, rows, &table)];
+    let width = shape.heads * shape.dim;
     // As above: what is a little wrong with a score shows.
-    let queries = numbers.take_full(shape.heads * shape.dim);
+    let queries = numbers.take_full(rows * width);
     let queries: Vec<f32> = queries.into_iter().map(|query| query * 4.0).collect();
     let cache = blocks * BLOCK * shape.kv_heads * shape.dim;
     let cached = [numbers.take_full(cache), numbers.take_full(cache)];
     let [keys, values] = &cached;
     let experiment = lab.attention(shape, &queries, [keys, values], &step)?;
     let expected = expected(shape, &step, &queries, &cached);
-    outcome(lab, &experiment, 0, shape.dim)?.compare("attention over many splits", &expected)
+    let case = "attention over many splits";
+    let all = outcome(lab, &experiment, 0, shape.dim)?;
+    all.compare(case, &expected)?;
+    // A row alone is another kernel's.
+    let step = [sequence(seen - 1, 1, &table)];
+    let experiment = lab.attention(shape, &queries[..width], [keys, values], &step)?;
+    let alone = outcome(lab, &experiment, 0, shape.dim)?;
+    let case = format!("{case}, a row alone");
+    alone.compare(&case, &expected[..width])?;
+    if !lab.kernels.reproducible {
+        return Ok(());
+    }
+    alone.same_bits(&case, &all, 0, width)
 }
 
 /// The first and the last neighbour, and the first sequence that shares blocks with others, have queries that are `longer` times
@@ -101,8 +125,10 @@ fn attention_of_shape(lab: &Lab, case: &str, shape: HeadShape, longer: f32) -> R
     let table: Vec<u32> = (0..BLOCKS as u32)
         .map(|block| block * 7 % BLOCKS as u32)
         .collect();
+    let together = rows_together(lab.kernels.base, [shape.heads, shape.kv_heads, shape.dim]);
+    let neighbours = neighbours(together);
     let mut step = vec![
-        sequence(FIRST, NEIGHBOURS, &table),
+        sequence(FIRST, neighbours, &table),
         sequence(0, 1, &table[3..]),
     ];
     step.extend((0..SHARING).map(|index| {
@@ -112,9 +138,9 @@ fn attention_of_shape(lab: &Lab, case: &str, shape: HeadShape, longer: f32) -> R
     }));
     let width = shape.heads * shape.dim;
     let cache = BLOCKS * BLOCK * shape.kv_heads * shape.dim;
-    let mut queries = numbers.take_full(ROWS * width);
-    let first_sharing = NEIGHBOURS + 1;
-    for row in [0, NEIGHBOURS - 1, first_sharing] {
+    let first_sharing = neighbours + 1;
+    let mut queries = numbers.take_full((first_sharing + SHARING) * width);
+    for row in [0, neighbours - 1, first_sharing] {
         for query in &mut queries[row * width..][..width] {
             *query *= longer;
         }
@@ -137,7 +163,7 @@ fn attention_of_shape(lab: &Lab, case: &str, shape: HeadShape, longer: f32) -> R
     let neighbour = |row| (row, sequence(FIRST + row, 1, &table));
     for (row, alone) in [
         neighbour(0),
-        neighbour(NEIGHBOURS - 1),
+        neighbour(neighbours - 1),
         (first_sharing, step[2].clone()),
     ] {
         let step = [alone];

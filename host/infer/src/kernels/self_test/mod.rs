@@ -6,6 +6,7 @@
 
 mod attention;
 mod encoder;
+mod experts;
 mod products;
 mod rows;
 mod sampling;
@@ -25,6 +26,12 @@ pub(crate) enum Tested {
     Products(StorageFormat, Store),
     /// The same of rows whose norm is done by the product.
     NormedProducts(StorageFormat, Store),
+    /// The same of pairs of rows and experts, with the weights of experts.
+    ExpertProducts(StorageFormat, Store),
+    /// Which experts rows go through, and which rows experts have.
+    Routing,
+    /// The sum of the outputs of experts, with a shared one or without.
+    Combine(NormStore, bool),
     /// Rows of a table that is so stored.
     Embedding(StorageFormat),
     /// RMSNorm.
@@ -72,9 +79,9 @@ pub(crate) type Verdicts = HashMap<(KernelSet, Tested, Vec<usize>), Option<Wrong
 /// the same for everybody.
 pub(crate) fn widths(gpu: &Gpu, tested: Tested) -> Vec<usize> {
     match tested {
-        Tested::Products(stored, _) | Tested::NormedProducts(stored, _) => {
-            products::bound(gpu, stored)
-        }
+        Tested::Products(stored, _)
+        | Tested::NormedProducts(stored, _)
+        | Tested::ExpertProducts(stored, _) => products::bound(gpu, stored),
         _ => Vec::new(),
     }
 }
@@ -110,6 +117,9 @@ pub(crate) fn self_test(
         Tested::NormedProducts(stored, Store::Heads(kv)) => turned::heads(&lab, stored, kv, true),
         Tested::Products(stored, store) => products::products(&lab, stored, store, false),
         Tested::NormedProducts(stored, store) => products::products(&lab, stored, store, true),
+        Tested::ExpertProducts(stored, store) => experts::products(&lab, stored, store),
+        Tested::Routing => experts::routing(&lab),
+        Tested::Combine(store, shared) => experts::combine(&lab, store, shared),
         Tested::Embedding(stored) => products::embedding(&lab, stored),
         Tested::Norm(store) => rows::norm(&lab, store),
         Tested::Bias(store) => rows::bias(&lab, store),

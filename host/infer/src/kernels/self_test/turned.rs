@@ -6,7 +6,7 @@ use super::products::{EPSILON, Near, Weights, share_of, squares, sums_of, widths
 use super::rows::{turned, written};
 use super::{CaseRun, Failure, Numbers, wide};
 use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
-use crate::kernels::{Heads, KvBuffers, KvPrecision, StorageFormat};
+use crate::kernels::{Heads, KernelVariant, KvBuffers, KvPrecision, StorageFormat};
 use crate::matrix::{BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing};
 
 /// Rows at most.
@@ -107,7 +107,11 @@ fn heads_of_shape(
         .each_ref()
         .map(|weights| sums_of(weights, &inputs.input, share, inputs.squares.as_deref()));
     let mut fewer: Option<[CaseRun; 3]> = None;
-    for rows in [1, 3, 9, MOST] {
+    for rows in [1, 3, 9, 17, MOST] {
+        // Only cooperative matrices have a tiling of their own for so many.
+        if rows == 17 && lab.kernels.matmul != KernelVariant::Cooperative {
+            continue;
+        }
         let case = format!("{case}, {rows} rows");
         let experiment = run(lab, &inputs, rows)?;
         let cache = shape.blocks * BLOCK * shape.kv_heads * dim;

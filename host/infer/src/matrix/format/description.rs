@@ -51,6 +51,8 @@ pub(crate) struct Texts {
     pub(crate) lanes: &'static str,
     /// What a lane of `matmul_columns.wgsl` reads of a unit.
     pub(crate) columns: &'static str,
+    /// What a lane of `matmul_cooperative.wgsl` reads at once, after `decode` and a layout.
+    pub(crate) pieces: &'static str,
 }
 
 /// How products for GPUs go along the width.

@@ -11,6 +11,7 @@ pub(crate) static F32: Description = Description {
         decode: shader!("weights/f32/decode.wgsl"),
         lanes: shader!("weights/f32/lanes.wgsl"),
         columns: shader!("weights/f32/columns.wgsl"),
+        pieces: shader!("weights/f32/pieces.wgsl"),
     },
     columns: Columns {
         units: 4,

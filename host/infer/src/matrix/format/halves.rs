@@ -28,6 +28,7 @@ const fn halves(widen: &'static str, block: &'static [Field]) -> Description {
             decode: shader!("weights/halves/decode.wgsl"),
             lanes: shader!("weights/halves/lanes.wgsl"),
             columns: shader!("weights/halves/columns.wgsl"),
+            pieces: shader!("weights/halves/pieces.wgsl"),
         },
         columns: Columns {
             units: 4,

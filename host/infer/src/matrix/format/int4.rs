@@ -13,6 +13,7 @@ pub(crate) static INT4: Description = Description {
         decode: shader!("weights/int4/decode.wgsl"),
         lanes: shader!("weights/int4/lanes.wgsl"),
         columns: shader!("weights/int4/columns.wgsl"),
+        pieces: shader!("weights/int4/pieces.wgsl"),
     },
     columns: Columns {
         units: 1,

@@ -11,6 +11,7 @@ pub(crate) static INT8: Description = Description {
         decode: shader!("weights/int8/decode.wgsl"),
         lanes: shader!("weights/int8/lanes.wgsl"),
         columns: shader!("weights/int8/columns.wgsl"),
+        pieces: shader!("weights/int8/pieces.wgsl"),
     },
     columns: Columns {
         units: 1,

@@ -12,6 +12,7 @@ pub(crate) static Q4_K: Description = Description {
         decode: shader!("weights/q4_k/decode.wgsl"),
         lanes: shader!("weights/q4_k/lanes.wgsl"),
         columns: shader!("weights/q4_k/columns.wgsl"),
+        pieces: shader!("weights/q4_k/pieces.wgsl"),
     },
     columns: Columns {
         units: 1,

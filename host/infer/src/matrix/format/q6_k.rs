@@ -14,6 +14,7 @@ pub(crate) static Q6_K: Description = Description {
         decode: shader!("weights/q6_k/decode.wgsl"),
         lanes: shader!("weights/q6_k/lanes.wgsl"),
         columns: shader!("weights/q6_k/columns.wgsl"),
+        pieces: shader!("weights/q6_k/pieces.wgsl"),
     },
     columns: Columns {
         units: 1,

@@ -175,7 +175,7 @@ fn a_draft_that_takes_the_device_along_fails_no_request() {
             // The model's own step finds the device gone too.
             losses += 1;
             assert_eq!(bench.generator.failed(&plan, &lost()), Verdict::Reload);
-            bench.generator.lost(&plan, "reset");
+            bench.generator.lost(&plan, None, "reset");
             let (decoder, control) = draft();
             fail(&control, lost, |_| true);
             let again = Some(Box::new(DraftModel::new(decoder)));

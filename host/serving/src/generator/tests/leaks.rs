@@ -10,12 +10,12 @@ fn churn(
     limits: Limits,
     mut shape: DecoderShape,
     blocks: usize,
-    draft: bool,
+    [draft, ahead]: [bool; 2],
 ) -> ModelStats {
     let mut dice = Dice(seed);
     let draft = draft.then(|| Fake::alone(shape.clone(), Arc::new(local)).0);
     shape.blocks = blocks;
-    let mut bench = Bench::with(shape, limits, Arc::new(local), draft);
+    let mut bench = Bench::with(shape, limits, Arc::new(local), draft).ahead(ahead);
     let mut open: Vec<(Ask, Pending)> = Vec::new();
     let mut answered = 0;
     for _ in 0..events {
@@ -80,6 +80,8 @@ fn churn(
     bench.run();
     assert!(open.iter().all(|(_, pending)| pending.has_ended()));
     assert!(bench.generator.requests.is_empty());
+    assert_eq!(bench.begun_ahead > 100, ahead);
+    assert_eq!(bench.thrown_away > 20, ahead);
     let stats = bench.stats();
     assert!(stats.answered > events as u64 / 50, "{stats:?}");
     stats
@@ -93,10 +95,13 @@ fn a_hundred_thousand_random_events_leak_nothing() {
         look_ahead: 4,
         ..limits()
     };
-    let stats = churn(21, 100_000, limits, shape(8, 32, 64), 13, false);
-    assert!(stats.preemptions > 100, "{stats:?}");
-    assert!(stats.cancelled > 100 && stats.expired + stats.hopeless > 100);
-    assert!(stats.accepted > 100 && stats.prefix_hit_tokens > 1000 && stats.retried > 10);
+    for (seed, ahead) in [(21, false), (23, true)] {
+        let limits = limits.clone();
+        let stats = churn(seed, 100_000, limits, shape(8, 32, 64), 13, [false, ahead]);
+        assert!(stats.preemptions > 100, "{stats:?}");
+        assert!(stats.cancelled > 100 && stats.expired + stats.hopeless > 100);
+        assert!(stats.accepted > 100 && stats.prefix_hit_tokens > 1000 && stats.retried > 10);
+    }
 }
 
 #[test]
@@ -105,8 +110,11 @@ fn with_a_draft_model_neither() {
         look_ahead: 3,
         ..limits()
     };
-    let stats = churn(22, 10_000, limits, shape(3, 32, 64), 9, true);
-    assert!(stats.drafted > 100 && stats.accepted > 0, "{stats:?}");
+    for ahead in [false, true] {
+        let limits = limits.clone();
+        let stats = churn(22, 10_000, limits, shape(3, 32, 64), 9, [true, ahead]);
+        assert!(stats.drafted > 100 && stats.accepted > 0, "{stats:?}");
+    }
 }
 
 #[test]

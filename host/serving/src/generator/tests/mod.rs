@@ -1,5 +1,6 @@
 //! The scheduler under a virtual clock: no thread, no time but what a test says.
 
+mod ahead;
 mod deadlines;
 mod drafts;
 mod faults;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use tidegate_contract::{Decoder, DecoderShape, Sampled, StepSequence};
 
-use super::{DraftModel, Generator, Limits, Verdict};
+use super::{DraftModel, Generator, Limits, StepPlan, Verdict};
 use crate::order::Moment;
 use crate::stats::{Counters, ModelStats};
 use crate::tests::support::*;
@@ -48,6 +49,15 @@ struct Bench {
     time_of: fn(usize, usize) -> Duration,
     /// How many times as long as usual steps take.
     slow: u32,
+    /// Whether the next step is begun while one runs.
+    ahead: bool,
+    /// That step.
+    next: Option<StepPlan>,
+    /// What the last step drew, as the device has it.
+    drawn: Vec<Sampled>,
+    /// Steps that were begun ahead, and rows of them that nobody asked for any more.
+    begun_ahead: usize,
+    thrown_away: usize,
 }
 
 impl Bench {
@@ -76,7 +86,17 @@ impl Bench {
             now: Duration::ZERO,
             time_of,
             slow: 1,
+            ahead: false,
+            next: None,
+            drawn: Vec::new(),
+            begun_ahead: 0,
+            thrown_away: 0,
         }
+    }
+
+    /// The same, with the next step begun while one runs.
+    fn ahead(self, ahead: bool) -> Bench {
+        Bench { ahead, ..self }
     }
 
     fn submit(&mut self, ask: &Ask) -> Pending {
@@ -96,16 +116,60 @@ impl Bench {
         self.step_while(|_| {})
     }
 
+    /// The step that is to run now, and how the device has it.
+    fn begin(&mut self) -> Option<(StepPlan, Vec<StepSequence>)> {
+        let begun = self.next.take();
+        let Some(mut plan) = begun.filter(|plan| self.generator.is_of_use(plan)) else {
+            let plan = self.generator.plan(self.now)?;
+            assert!(plan.fed.is_empty());
+            return Some((plan, Vec::new()));
+        };
+        self.begun_ahead += 1;
+        let before = plan.step.clone();
+        let fed = plan.fed.clone();
+        self.generator.fill_in(&mut plan);
+        let mut on_device = plan.step.clone();
+        for fed in &fed {
+            let place = fed.sequence;
+            assert_eq!(before[place].tokens, [0]);
+            let token = self.drawn[fed.sampling].token.unwrap_or(u32::MAX);
+            on_device[place].tokens = vec![token.min(VOCABULARY as u32 - 1)];
+            if self.generator.index_of(plan.parts[place].key).is_some() {
+                assert_eq!(on_device[place], plan.step[place], "of {before:?}");
+            } else {
+                self.thrown_away += 1;
+            }
+        }
+        for (place, sequence) in plan.step.iter().enumerate() {
+            let is_fed = fed.iter().any(|fed| fed.sequence == place);
+            assert!(is_fed || *sequence == before[place], "known before");
+            let shape = |of: &StepSequence| (of.position, of.tokens.len(), of.samples.len());
+            assert_eq!(shape(sequence), shape(&before[place]));
+            assert_eq!(sequence.blocks, before[place].blocks);
+        }
+        Some((plan, on_device))
+    }
+
     /// One step; what is done to the scheduler while it runs.
     fn step_while(&mut self, meanwhile: impl FnOnce(&mut Generator)) -> Option<Vec<StepSequence>> {
-        let plan = self.generator.plan(self.now);
+        let begun = self.begin();
         self.generator.check();
-        let Some(mut plan) = plan else {
+        let Some((mut plan, mut on_device)) = begun else {
             self.generator.hand_on();
             return None;
         };
         self.generator.mask(&mut plan);
         self.generator.check();
+        if on_device.is_empty() {
+            on_device.clone_from(&plan.step);
+        }
+        for (sequence, on_device) in plan.step.iter().zip(&mut on_device) {
+            on_device.samples.clone_from(&sequence.samples);
+        }
+        if self.ahead {
+            self.next = self.generator.plan_after(&plan, self.now);
+            self.generator.check();
+        }
         self.generator.hand_on();
         meanwhile(&mut self.generator);
         self.generator.check();
@@ -114,11 +178,13 @@ impl Bench {
         self.now += took;
         let result = self
             .decoder
-            .step(&plan.step, &mut sampled)
+            .step(&on_device, &mut sampled)
             .and_then(|()| self.generator.deliver(&plan, &sampled, self.now, took));
         if let Err(error) = result {
+            self.next = None;
             assert_eq!(self.generator.failed(&plan, &error), Verdict::GoesOn);
         }
+        self.drawn = sampled;
         self.generator.check();
         self.generator.hand_on();
         Some(plan.step)
@@ -126,8 +192,12 @@ impl Bench {
 
     /// The device goes away in the middle of a step, if there is one to be done.
     fn lose(&mut self, reason: &str) {
-        if let Some(plan) = self.generator.plan(self.now) {
-            self.generator.lost(&plan, reason);
+        if let Some((plan, _)) = self.begin() {
+            let after = match self.ahead {
+                true => self.generator.plan_after(&plan, self.now),
+                false => None,
+            };
+            self.generator.lost(&plan, after.as_ref(), reason);
             self.generator.hand_on();
             self.generator.check();
         }
@@ -188,16 +258,17 @@ fn check(ask: &Ask, pending: &Pending, context: usize, logits: &Logits) {
 fn an_answer_is_the_same_at_batch_1_3_8_and_32() {
     let mut dice = Dice(5);
     let asks: Vec<Ask> = (0..32).map(|_| dice.ask(40, 24)).collect();
-    for batch in [1, 3, 8, 32] {
+    for (batch, ahead) in [1, 3, 8, 32].map(|n| [(n, false), (n, true)]).concat() {
         for step_tokens in [usize::MAX, 40] {
             let limits = Limits {
                 sequences: batch,
                 step_tokens,
                 ..limits()
             };
-            let mut bench = Bench::new(shape(batch, 256, 96), limits);
+            let mut bench = Bench::new(shape(batch, 256, 96), limits).ahead(ahead);
             let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
-            bench.run();
+            let steps = bench.run();
+            assert!(bench.begun_ahead * 2 > steps || !ahead, "{steps} steps");
             for (ask, pending) in asks.iter().zip(&pending) {
                 check(ask, pending, 96, &hashed);
             }
@@ -226,19 +297,22 @@ fn a_preempted_answer_is_the_same() {
     let asks: Vec<Ask> = (0..40).map(|_| dice.ask(40, 60)).collect();
     let mut few = shape(1, 64, 128);
     few.blocks = 9;
-    let mut bench = Bench::new(few, limits());
-    let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
-    bench.run();
-    for (ask, pending) in asks.iter().zip(&pending) {
-        check(ask, pending, 128, &hashed);
+    for ahead in [false, true] {
+        let mut bench = Bench::new(few.clone(), limits()).ahead(ahead);
+        let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+        bench.run();
+        for (ask, pending) in asks.iter().zip(&pending) {
+            check(ask, pending, 128, &hashed);
+        }
+        let stats = bench.stats();
+        assert!(stats.preemptions > 5, "{stats:?}");
+        assert!(stats.prefix_hit_tokens > 0, "{stats:?}");
+        assert!(
+            stats.prefix_hit_tokens <= stats.prefix_query_tokens,
+            "{stats:?}"
+        );
+        assert_eq!(bench.begun_ahead > 0, ahead);
     }
-    let stats = bench.stats();
-    assert!(stats.preemptions > 5, "{stats:?}");
-    assert!(stats.prefix_hit_tokens > 0, "{stats:?}");
-    assert!(
-        stats.prefix_hit_tokens <= stats.prefix_query_tokens,
-        "{stats:?}"
-    );
 }
 
 /// Counts calls for seeds of generated tests.

@@ -212,6 +212,7 @@ impl Ask {
                 detokenizer: Box::new(Detokenizer::new(tokenizer())),
                 prefix: self.prefix.clone(),
                 seed: self.seed,
+                thinking: None,
                 matcher: self.matcher().map(Box::new),
                 parameters: self.parameters.clone(),
                 lanes: None,

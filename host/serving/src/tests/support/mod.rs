@@ -4,6 +4,7 @@ mod ask;
 mod fake;
 mod oracle;
 mod phased;
+mod sleeping;
 mod tags;
 mod words;
 
@@ -11,7 +12,8 @@ pub(crate) use ask::{Ask, Dice, Pending, Token, Told, ask};
 pub(crate) use fake::{Control, Fake, Logits, Then, hashed, local, scripted};
 pub(crate) use oracle::{alone, choice_alone};
 pub(crate) use phased::{Event, Events, Hook, Phase, phased};
-pub(crate) use tags::{tagged, tokens_of};
+pub(crate) use sleeping::{DeviceTime, sleeping};
+pub(crate) use tags::{tagged, tokens_of, with_special};
 pub(crate) use words::{EOS, PARIS, VOCABULARY, byte, bytes, pairing, prompt, tokenizer, words};
 
 use std::sync::Arc;

@@ -1,12 +1,13 @@
 //! A decoder whose steps have phases, and what happens in which of them.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use tidegate_contract::{
-    Answer, DecodeError, Decoder, DecoderShape, ModelError, Reply, Sampled, StepSequence,
+    Answer, DecodeError, Decoder, DecoderShape, FedToken, ModelError, Reply, Sampled, StepSequence,
 };
 
-use super::{Control, Fake, Logits};
+use super::{Control, Fake, Logits, VOCABULARY};
 use crate::ModelLoader;
 
 /// What happens, in order.
@@ -14,6 +15,8 @@ use crate::ModelLoader;
 pub(crate) enum Event {
     /// A step is submitted: the number of its masks that are there already.
     Submit { masks: usize },
+    /// The step after one that runs is submitted: the number of its tokens that are fed.
+    SubmitAfter { fed: usize },
     /// Its tokens are to be drawn: the number of its masks.
     Draw { masks: usize },
     /// It is waited for.
@@ -64,6 +67,7 @@ impl Reply for Hears {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Submit,
+    SubmitAfter,
     Draw,
     Collect,
 }
@@ -76,15 +80,47 @@ struct Phased {
     events: Events,
     hook: Arc<Hook>,
     steps: Arc<Mutex<usize>>,
-    /// The step that runs.
-    running: Option<Vec<StepSequence>>,
+    /// Whether it begins steps ahead.
+    ahead: bool,
+    /// The step that runs, and the one after it.
+    running: VecDeque<Running>,
+    /// What was drawn last.
+    drawn: Vec<Sampled>,
+}
+
+struct Running {
+    number: usize,
+    step: Vec<StepSequence>,
+    fed: Vec<FedToken>,
+    is_drawn: bool,
 }
 
 impl Phased {
-    fn phase(&self, phase: Phase) -> Result<(), DecodeError> {
-        let step = *self.steps.lock().unwrap();
+    fn begin(&mut self, step: &[StepSequence], fed: &[FedToken]) -> Running {
+        let mut steps = self.steps.lock().unwrap();
+        *steps += 1;
+        Running {
+            number: *steps,
+            step: step.to_vec(),
+            fed: fed.to_vec(),
+            is_drawn: false,
+        }
+    }
+
+    fn phase(&self, phase: Phase, step: usize) -> Result<(), DecodeError> {
         (self.hook)(phase, step).map_or(Ok(()), Err)
     }
+}
+
+/// The step without what comes only when it is drawn from.
+fn at_first(step: &[StepSequence], fed: &[FedToken]) -> String {
+    let mut step = step.to_vec();
+    for fed in fed {
+        let sequence = &mut step[fed.sequence];
+        sequence.tokens = vec![0; sequence.tokens.len()];
+        (sequence.samples.iter_mut()).for_each(|sampling| *sampling = Default::default());
+    }
+    bare(&step)
 }
 
 fn masks(step: &[StepSequence]) -> usize {
@@ -120,19 +156,42 @@ impl Decoder for Phased {
     }
 
     fn submit(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
-        *self.steps.lock().unwrap() += 1;
+        // What was begun before is given up.
+        self.running.clear();
+        let running = self.begin(step, &[]);
         self.events.note(Event::Submit { masks: masks(step) });
-        self.phase(Phase::Submit)?;
-        self.running = Some(step.to_vec());
+        self.phase(Phase::Submit, running.number)?;
+        self.running.push_back(running);
+        Ok(())
+    }
+
+    fn runs_ahead(&self) -> bool {
+        self.ahead
+    }
+
+    fn submit_after(&mut self, step: &[StepSequence], fed: &[FedToken]) -> Result<(), DecodeError> {
+        assert_eq!(self.running.len(), 1, "a step is begun, and one alone");
+        let before = &self.running[0];
+        assert!(before.is_drawn, "what it draws is fed");
+        let drawn = before.step.iter().map(|sequence| sequence.samples.len());
+        self.shape().check_after(step, fed, drawn.sum())?;
+        let running = self.begin(step, fed);
+        self.events.note(Event::SubmitAfter { fed: fed.len() });
+        self.phase(Phase::SubmitAfter, running.number)?;
+        self.running.push_back(running);
         Ok(())
     }
 
     fn draw(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
         self.events.note(Event::Draw { masks: masks(step) });
-        let running = self.running.as_deref().expect("a step was submitted");
-        assert_eq!(bare(running), bare(step), "another step was submitted");
-        self.running = Some(step.to_vec());
-        self.phase(Phase::Draw)
+        let running = self.running.front_mut().expect("a step was submitted");
+        assert!(!running.is_drawn, "the step before is collected");
+        let [submitted, now] = [&running.step, step].map(|step| at_first(step, &running.fed));
+        assert_eq!(submitted, now, "another step was submitted");
+        running.step = step.to_vec();
+        running.is_drawn = true;
+        let number = running.number;
+        self.phase(Phase::Draw, number)
     }
 
     fn collect(
@@ -141,10 +200,17 @@ impl Decoder for Phased {
         sampled: &mut Vec<Sampled>,
     ) -> Result<(), DecodeError> {
         self.events.note(Event::Collect);
-        let running = self.running.take().expect("a step was submitted");
-        assert_eq!(format!("{running:?}"), format!("{step:?}"));
-        self.phase(Phase::Collect)?;
-        self.inner.step(step, sampled)
+        let mut running = self.running.pop_front().expect("a step was submitted");
+        assert_eq!(running.step, step);
+        self.phase(Phase::Collect, running.number)?;
+        // The device has what it has drawn, whatever the host says.
+        for fed in &running.fed {
+            let token = self.drawn[fed.sampling].token.unwrap_or(u32::MAX);
+            running.step[fed.sequence].tokens = vec![token.min(VOCABULARY as u32 - 1)];
+        }
+        self.inner.step(&running.step, sampled)?;
+        self.drawn.clone_from(sampled);
+        Ok(())
     }
 
     fn logits(&mut self, step: &[StepSequence], logits: &mut Vec<f32>) -> Result<(), DecodeError> {
@@ -152,10 +218,11 @@ impl Decoder for Phased {
     }
 }
 
-/// A way to load a fake decoder with phases.
+/// A way to load a fake decoder with phases, which begins steps `ahead` or does not.
 pub(crate) fn phased(
     shape: DecoderShape,
     logits: Arc<Logits>,
+    ahead: bool,
     events: &Events,
     hook: Arc<Hook>,
 ) -> (ModelLoader, Control) {
@@ -170,7 +237,9 @@ pub(crate) fn phased(
             events: events.clone(),
             hook: Arc::clone(&hook),
             steps: Arc::clone(&steps),
-            running: None,
+            ahead,
+            running: VecDeque::new(),
+            drawn: Vec::new(),
         }) as Box<dyn Decoder>)
     };
     (ModelLoader::Decoder(Box::new(load)), control)

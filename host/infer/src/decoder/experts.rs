@@ -1,0 +1,239 @@
+//! Layers of which each row goes through some experts: their tensors, their buffers and their dispatches.
+//!
+//! Which experts a row goes through is decided on the device, and weights of the others are not read: the router's product, the
+//! choice, pairs of rows and experts brought together by expert, two products with them, and the sum of a row's outputs in the
+//! order of the choice. So a row has the same bits whatever is beside it.
+
+use tidegate_weights::{
+    Activation, Checkpoint, DecoderTensor, Experts, LayerTensor, ModelConfig, Tensor,
+};
+
+use super::loading::DecoderLoading;
+use crate::buffer::Buffer;
+use crate::kernels::{NormStore, Routing, Store, Tested};
+use crate::load_error::LoadError;
+use crate::matrix::{ExpertInput, ExpertMatrix, ExpertPacking, Matrix, Packing, padded};
+use crate::program::{Builder, Count};
+
+/// The matrices of a layer's feed-forward part, to be packed.
+pub(super) enum FeedForward<'a> {
+    /// Gate and up; down.
+    Dense([Packing<'a>; 2]),
+    Experts(Box<ExpertMatrices<'a>>),
+}
+
+/// Those of a layer with experts.
+pub(super) struct ExpertMatrices<'a> {
+    /// The router, and below it the gate of the shared expert if there is one.
+    router: Packing<'a>,
+    gate_up: ExpertPacking<'a>,
+    down: ExpertPacking<'a>,
+    shared: Option<[Packing<'a>; 2]>,
+}
+
+impl<'a> FeedForward<'a> {
+    /// That of a layer.
+    pub(super) fn of(
+        checkpoint: &'a Checkpoint,
+        config: &ModelConfig,
+        layer: usize,
+    ) -> Result<FeedForward<'a>, LoadError> {
+        use LayerTensor as Part;
+        let part = |part| -> Result<Tensor<'a>, LoadError> {
+            Ok(checkpoint.tensor(DecoderTensor::Layer(layer, part))?)
+        };
+        let Some(experts) = config.experts_of(layer) else {
+            return Ok(FeedForward::Dense([
+                Packing::alternating(part(Part::Gate)?, part(Part::Up)?),
+                Packing::plain(part(Part::Down)?),
+            ]));
+        };
+        let mut router = vec![part(Part::Router)?];
+        let (mut gate_up, mut down) = (Vec::new(), Vec::new());
+        for expert in 0..experts.count {
+            gate_up.push(vec![
+                part(Part::ExpertGate(expert))?,
+                part(Part::ExpertUp(expert))?,
+            ]);
+            down.push(vec![part(Part::ExpertDown(expert))?]);
+        }
+        let shared = match experts.shared {
+            Some(_) => {
+                router.push(part(Part::SharedRouter)?);
+                Some([
+                    Packing::alternating(part(Part::SharedGate)?, part(Part::SharedUp)?),
+                    Packing::plain(part(Part::SharedDown)?),
+                ])
+            }
+            None => None,
+        };
+        Ok(FeedForward::Experts(Box::new(ExpertMatrices {
+            router: Packing::stacked(router),
+            gate_up: ExpertPacking::new(gate_up),
+            down: ExpertPacking::new(down),
+            shared,
+        })))
+    }
+
+    /// Bytes on the device.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            FeedForward::Dense(matrices) => matrices.iter().map(Packing::bytes).sum(),
+            FeedForward::Experts(of) => {
+                let shared = of.shared.iter().flatten().map(Packing::bytes);
+                of.router.bytes() + of.gate_up.bytes() + of.down.bytes() + shared.sum::<u64>()
+            }
+        }
+    }
+}
+
+impl ExpertMatrices<'_> {
+    /// What of its kernels such a layer runs.
+    pub(super) fn tested(&self, activation: Activation, post_norms: bool) -> Vec<Tested> {
+        let mut tested = Vec::new();
+        let gated = Store::Gated(activation);
+        for (of, store) in [(&self.gate_up, gated), (&self.down, Store::Plain)] {
+            let products = |stored| Tested::ExpertProducts(stored, store);
+            tested.extend(of.kinds().map(products));
+        }
+        let mut products = |of: &Packing<'_>, store| {
+            let products = |stored| Tested::Products(stored, store);
+            tested.extend(of.kinds().map(products));
+        };
+        products(&self.router, Store::Plain);
+        if let Some([gate_up, down]) = &self.shared {
+            products(gate_up, gated);
+            products(down, Store::Plain);
+        }
+        let store = if post_norms {
+            NormStore::Plain
+        } else {
+            NormStore::Add
+        };
+        tested.push(Tested::Routing);
+        tested.push(Tested::Combine(store, self.shared.is_some()));
+        tested
+    }
+}
+
+/// The buffers that layers with experts work in.
+pub(super) struct ExpertRows {
+    logits: Buffer,
+    routes: Buffer,
+    groups: Buffer,
+    /// `[rows, chosen, intermediate]`.
+    active: Buffer,
+    /// `[rows, chosen, hidden]`.
+    outputs: Buffer,
+    /// `[rows, hidden]` of the shared expert.
+    shared: Option<Buffer>,
+}
+
+/// Elements of these, each a multiple of 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ExpertSizes {
+    routing: Routing,
+    /// Logits of a row.
+    logits: usize,
+    /// Words of a row's routes.
+    routes: usize,
+    /// Words of all groups.
+    groups: usize,
+    active: usize,
+    outputs: usize,
+    shared: usize,
+}
+
+impl ExpertSizes {
+    pub(super) fn new(config: &ModelConfig, experts: &Experts, rows: usize) -> ExpertSizes {
+        let routing = Routing::of(experts);
+        let hidden = padded(config.hidden);
+        ExpertSizes {
+            routing,
+            logits: padded(experts.count + usize::from(routing.shared)),
+            routes: 2 * routing.slots() as usize,
+            groups: routing.group_words(rows),
+            active: experts.chosen * padded(experts.intermediate),
+            outputs: experts.chosen * hidden,
+            shared: if routing.shared { hidden } else { 0 },
+        }
+    }
+
+    /// Elements of all of them.
+    pub(super) fn elements(&self, rows: usize) -> usize {
+        rows * (self.logits + self.routes + self.active + self.outputs + self.shared) + self.groups
+    }
+}
+
+impl DecoderLoading<'_> {
+    /// The buffers of layers with experts, if there are any.
+    pub(super) fn expert_rows(&self) -> Result<Option<ExpertRows>, LoadError> {
+        let Some(sizes) = &self.sizes.experts else {
+            return Ok(None);
+        };
+        let groups = (sizes.groups * 4) as u64;
+        Ok(Some(ExpertRows {
+            logits: self.activation("logits of experts", sizes.logits)?,
+            routes: self.activation("experts of rows", sizes.routes)?,
+            groups: self.storage("rows of experts", groups, "lower max_rows")?,
+            active: self.activation("activations of experts", sizes.active)?,
+            outputs: self.activation("outputs of experts", sizes.outputs)?,
+            shared: match sizes.shared {
+                0 => None,
+                shared => Some(self.activation("output of the shared expert", shared)?),
+            },
+        }))
+    }
+
+    /// Packs and uploads the matrices of experts.
+    fn pack_experts(&self, label: &str, of: ExpertPacking<'_>) -> Result<ExpertMatrix, LoadError> {
+        let bytes = of.bytes();
+        let matrix = of.upload(self.site, self.kernels, label, self.total)?;
+        self.arrived.add(bytes);
+        Ok(matrix)
+    }
+
+    /// The feed-forward part of a layer with experts: `normed` rows go through them, and what comes of it goes to `output` as `store`
+    /// says. `active` are the activations of the shared expert, if there is one.
+    pub(super) fn through_experts(
+        &self,
+        builder: &mut Builder<'_>,
+        of: ExpertMatrices<'_>,
+        rows: &ExpertRows,
+        [normed, active, output]: [&Buffer; 3],
+        store: NormStore,
+    ) -> Result<(), LoadError> {
+        let Some(sizes) = &self.sizes.experts else {
+            return Ok(());
+        };
+        let routing = sizes.routing;
+        let router = self.pack("router", of.router)?;
+        let gate_up = self.pack_experts("gate and up of experts", of.gate_up)?;
+        let down = self.pack_experts("down of experts", of.down)?;
+        let gated = Store::Gated(self.config.activation);
+        builder.matmul_decision(&router, [normed, &rows.logits])?;
+        builder.route(routing, [&rows.logits, &rows.routes], router.columns)?;
+        builder.group(routing, [&rows.routes, &rows.groups], self.sizes.rows)?;
+        let input = ExpertInput {
+            rows: normed,
+            each: false,
+            groups: &rows.groups,
+        };
+        builder.matmul_experts(&gate_up, routing, input, (&rows.active, gated))?;
+        let input = ExpertInput {
+            rows: &rows.active,
+            each: true,
+            groups: &rows.groups,
+        };
+        builder.matmul_experts(&down, routing, input, (&rows.outputs, Store::Plain))?;
+        if let (Some([gate_up, down]), Some(shared)) = (of.shared, &rows.shared) {
+            let gate_up: Matrix = self.pack("gate and up of the shared expert", gate_up)?;
+            let down: Matrix = self.pack("down of the shared expert", down)?;
+            builder.matmul(&gate_up, [normed, active], gated, Count::Rows)?;
+            builder.matmul(&down, [active, shared], Store::Plain, Count::Rows)?;
+        }
+        let width = padded(self.config.hidden);
+        let buffers = [&rows.routes, &rows.outputs, output];
+        builder.combine(routing, buffers, rows.shared.as_ref(), width, store)
+    }
+}

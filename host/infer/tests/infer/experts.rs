@@ -1,0 +1,178 @@
+//! Mixtures of experts: against the float64 reference, with the same bits beside any other rows, and in what is read.
+
+use tidegate_contract::StepSequence;
+use tidegate_infer::device::Sabotage;
+use tidegate_infer::{DecoderOptions, GpuDecoder, KernelVariant, LoadError};
+use tidegate_reference::ReferenceDecoder;
+use tidegate_weights::{Checkpoint, Experts, Format, ModelConfig};
+
+use crate::support::{
+    Random, assert_close, assert_same, blocks, even_config, expert_config, full_config, gpu,
+    in_chunks, load, logits, options, options_on, sequence, shared_expert_config, sums_otherwise,
+    to_spoil, variants,
+};
+
+/// As of models without experts: three layers of f32 sums.
+const TOLERANCE: f64 = 5e-5;
+
+/// What only differs in precision from the reference.
+fn is_exact(variant: KernelVariant) -> bool {
+    use KernelVariant::{Portable, Software, Subgroup};
+    [Portable, Software, Subgroup].contains(&variant)
+}
+
+#[test]
+fn experts_give_the_logits_of_the_reference_in_every_format() {
+    // Norms after each branch, caps and biases beside.
+    let all = ModelConfig {
+        experts: shared_expert_config().experts,
+        ..full_config()
+    };
+    for (config, format) in [
+        (shared_expert_config(), Format::F32),
+        (all, Format::F32),
+        (expert_config(), Format::F16),
+        (expert_config(), Format::Bf16),
+        (expert_config(), Format::Int8),
+        (expert_config(), Format::Int4),
+    ] {
+        let checkpoint = Checkpoint::random(config, format, 3);
+        let tokens = Random(3).tokens(53, 50);
+        let mut reference = ReferenceDecoder::load(&checkpoint, 512, 80, 512).unwrap();
+        let mut expected = Vec::new();
+        let step = [sequence(0, &tokens, &blocks(0, 50))];
+        reference.wide_logits(&step, &mut expected).unwrap();
+        for (gpu, variant) in variants() {
+            if !is_exact(variant) {
+                continue;
+            }
+            let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
+            let what = format!("{format:?}, {variant}, {}", gpu.features());
+            // Of one row, of some, and of so many that experts have full tiles.
+            for chunk in [1, 9, 50] {
+                let found = in_chunks(&mut decoder, &tokens, &blocks(5, 50), chunk);
+                assert_close(&found, &expected, TOLERANCE, &format!("{what}, by {chunk}"));
+            }
+        }
+    }
+}
+
+/// The bits of a row's logits, whatever rows are beside it and whichever experts they go through.
+#[test]
+fn a_row_has_the_same_bits_whoever_shares_its_experts() {
+    for (config, format) in [
+        (expert_config(), Format::Int8),
+        (expert_config(), Format::Int4),
+        (shared_expert_config(), Format::F16),
+    ] {
+        let checkpoint = Checkpoint::random(config, format, 5);
+        let mut random = Random(5);
+        let tokens = random.tokens(53, 40);
+        for (gpu, variant) in variants() {
+            if sums_otherwise(variant) {
+                continue;
+            }
+            let options = DecoderOptions {
+                reproducible: true,
+                blocks: 400,
+                ..options_on(gpu, variant)
+            };
+            let mut decoder = load(gpu, &checkpoint, &options);
+            let what = |more: &str| format!("{format:?} {variant}, {more}");
+            let expected = in_chunks(&mut decoder, &tokens, &blocks(0, 40), 40);
+            for chunk in [1, 3, 8, 32] {
+                let found = in_chunks(&mut decoder, &tokens, &blocks(7, 40), chunk);
+                assert_same(&found, &expected, &what(&format!("chunks of {chunk}")));
+            }
+            for batch in [1, 3, 8, 32] {
+                let others: Vec<(Vec<u32>, Vec<u32>)> = (1..batch as u32)
+                    .map(|i| (random.tokens(53, 1 + i as usize), blocks(8 * i, 40)))
+                    .collect();
+                for (tokens, blocks) in &others {
+                    in_chunks(&mut decoder, &tokens[..tokens.len() - 1], blocks, 64);
+                }
+                in_chunks(&mut decoder, &tokens[..39], &blocks(300, 40), 64);
+                let mut step: Vec<StepSequence> = others
+                    .iter()
+                    .map(|(tokens, blocks)| {
+                        sequence(tokens.len() - 1, &tokens[tokens.len() - 1..], blocks)
+                    })
+                    .collect();
+                let place = step.len() / 2;
+                step.insert(place, sequence(39, &tokens[39..], &blocks(300, 40)));
+                let found = logits(&mut decoder, &step);
+                assert_same(
+                    &found[place * 53..][..53],
+                    &expected[39 * 53..],
+                    &what(&format!("batch of {batch}")),
+                );
+            }
+        }
+    }
+}
+
+/// What is not loaded with kernels that do nothing, or give a row another expert's output.
+#[test]
+fn kernels_of_experts_that_are_wrong_are_not_used() {
+    let checkpoint = Checkpoint::random(shared_expert_config(), Format::F16, 5);
+    let device = to_spoil();
+    let wrong = |variant: KernelVariant, what: &str| {
+        device.forget_tests();
+        let error = GpuDecoder::load(&device, &checkpoint, &options(variant)).unwrap_err();
+        let LoadError::WrongNumbers(wrong) = &error else {
+            panic!("{what}: {error:?}");
+        };
+        device.repair();
+        wrong.kernel.clone()
+    };
+    for variant in [KernelVariant::Software, KernelVariant::Portable] {
+        for kernel in ["route", "group", "combine"] {
+            device.sabotage(kernel, Sabotage::DoesNothing);
+            let named = wrong(variant, kernel);
+            assert!(named.contains(kernel), "{variant}, {kernel}: {named}");
+        }
+        for (kernel, from, to) in [
+            (
+                "group",
+                "place % TILE] = pair;",
+                "place % TILE] = pair / 2u;",
+            ),
+            (
+                "combine",
+                "sum += weight * input",
+                "sum += weight * weight * input",
+            ),
+        ] {
+            device.sabotage(kernel, Sabotage::Edited { from, to });
+            let named = wrong(variant, from);
+            assert!(named.contains(kernel), "{variant}, {from}: {named}");
+        }
+    }
+}
+
+#[test]
+fn more_experts_than_workgroups_is_refused_by_the_rows_that_would_do() {
+    let config = ModelConfig {
+        experts: Some(Experts {
+            count: 1000,
+            chosen: 1000,
+            intermediate: 4,
+            normalized: true,
+            shared: None,
+            layers: vec![true, false, false],
+        }),
+        ..even_config()
+    };
+    let checkpoint = Checkpoint::random(config, Format::F32, 1);
+    let options = DecoderOptions {
+        max_rows: 300,
+        ..options(KernelVariant::Portable)
+    };
+    let error = GpuDecoder::load(gpu(), &checkpoint, &options).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("max_rows is 300, must be between 1 and 258"),
+        "{error}"
+    );
+}

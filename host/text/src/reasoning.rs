@@ -1,0 +1,335 @@
+//! Where the reasoning of an answer begins and ends, by its tokens.
+//!
+//! What [`LaneParser`](crate::LaneParser) finds in the text of an answer, this finds token by token, so that it is known
+//! what may come next. Both look at the same bytes: those of the tokens, and the names of special tokens that are shown.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::{PromptError, Tag, Tokenizer};
+
+/// Where an answer is that has not come to its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReasoningPlace {
+    /// At its beginning: so many bytes have come of what begins the reasoning, and of what opens an answer without. None
+    /// where it cannot be that any more.
+    Start {
+        /// Of what begins the reasoning.
+        begins: Option<u16>,
+        /// Of what opens an answer.
+        opens: Option<u16>,
+    },
+    /// In the reasoning, the last so many bytes of which are the beginning of what ends it.
+    Inside(u16),
+}
+
+/// What a token does there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasoningStep {
+    /// The answer has not come to its content.
+    At(ReasoningPlace),
+    /// The content comes next. The last so many bytes of the token stand behind what ends the reasoning, or opens the
+    /// answer.
+    Said {
+        /// Bytes.
+        rest: usize,
+        /// Whether they are white space, as far as there are some.
+        blank: bool,
+    },
+    /// There is no reasoning: what has come is content from the beginning.
+    Content,
+}
+
+/// What begins and what ends the reasoning of a model, in its tokens.
+#[derive(Debug)]
+pub struct ReasoningMarks {
+    tokenizer: Arc<Tokenizer>,
+    begins: Vec<u8>,
+    ends: Vec<u8>,
+    /// `[ends]`: length of the longest proper border of its first bytes.
+    failure: Vec<u16>,
+    opens: Option<Vec<u8>>,
+    closing: Vec<u32>,
+    shown: Vec<(u32, String)>,
+}
+
+impl ReasoningMarks {
+    /// Those of a model.
+    ///
+    /// # Errors
+    /// The tokenizer fails on what ends the reasoning.
+    pub fn new(tokenizer: Arc<Tokenizer>) -> Result<ReasoningMarks, PromptError> {
+        let form = tokenizer.answer_form();
+        let (begins, ends) = &form.reasoning;
+        let closing = match ends {
+            Tag::Token(token, _) => vec![*token],
+            Tag::Tokens(tokens, _) => tokens.clone(),
+            Tag::Text(text) => match tokenizer.token_id(text) {
+                Some(token) => vec![token],
+                None => tokenizer.encode_literal(text)?,
+            },
+        };
+        let shown = form.shown.iter();
+        let shown = shown.filter_map(|token| Some((*token, tokenizer.token_name(*token)?)));
+        let ends: Vec<u8> = ends.text().into();
+        Ok(ReasoningMarks {
+            begins: begins.text().into(),
+            failure: borders(&ends),
+            ends,
+            opens: form.opens.as_ref().map(|tag| tag.text().into()),
+            closing,
+            shown: shown.collect(),
+            tokenizer,
+        })
+    }
+
+    /// The tokens that end the reasoning.
+    pub fn closing(&self) -> &[u32] {
+        &self.closing
+    }
+
+    /// At the beginning of an answer.
+    pub fn start(&self) -> ReasoningPlace {
+        ReasoningPlace::Start {
+            begins: Some(0),
+            opens: self.opens.as_ref().map(|_| 0),
+        }
+    }
+
+    /// Whether an answer without reasoning begins with a tag of its own.
+    pub fn has_opening(&self) -> bool {
+        self.opens.is_some()
+    }
+
+    /// All places where an answer may be before its content.
+    pub fn places(&self) -> Vec<ReasoningPlace> {
+        let opens = self.opens.as_deref().unwrap_or_default();
+        let mut places = vec![self.start()];
+        for length in 1..self.begins.len() {
+            let both = opens.len() > length && opens[..length] == self.begins[..length];
+            places.push(ReasoningPlace::Start {
+                begins: Some(length as u16),
+                opens: both.then_some(length as u16),
+            });
+        }
+        for length in 1..opens.len() {
+            if self.begins.get(..length) != Some(&opens[..length]) {
+                places.push(ReasoningPlace::Start {
+                    begins: None,
+                    opens: Some(length as u16),
+                });
+            }
+        }
+        places.extend((0..self.ends.len()).map(|matched| ReasoningPlace::Inside(matched as u16)));
+        places
+    }
+
+    /// The bytes of a token, as an answer shows it: none of a special token that has no meaning here.
+    pub fn bytes(&self, token: u32) -> Cow<'_, [u8]> {
+        match self.shown.iter().find(|(shown, _)| *shown == token) {
+            Some((_, name)) => Cow::Borrowed(name.as_bytes()),
+            None => Cow::Owned(self.tokenizer.token_bytes(token).unwrap_or_default()),
+        }
+    }
+
+    /// What a token of these bytes does at a place.
+    pub fn step(&self, place: ReasoningPlace, bytes: &[u8]) -> ReasoningStep {
+        match place {
+            ReasoningPlace::Inside(matched) => self.inside(matched, bytes),
+            ReasoningPlace::Start { begins, opens } => self.at_start(begins, opens, bytes),
+        }
+    }
+
+    fn at_start(&self, begins: Option<u16>, opens: Option<u16>, bytes: &[u8]) -> ReasoningStep {
+        let fresh = begins == Some(0);
+        let spaces = bytes.iter().take_while(|byte| fresh && is_space(**byte));
+        let bytes = &bytes[spaces.count()..];
+        let more = |mark: &[u8], seen: Option<u16>| -> More {
+            let Some(rest) = seen.and_then(|seen| mark.get(seen as usize..)) else {
+                return More::No;
+            };
+            if bytes.len() < rest.len() {
+                return match rest.starts_with(bytes) {
+                    true => More::Part((mark.len() - rest.len() + bytes.len()) as u16),
+                    false => More::No,
+                };
+            }
+            match bytes.starts_with(rest) {
+                true => More::Whole(rest.len()),
+                false => More::No,
+            }
+        };
+        let opening = self.opens.as_deref().unwrap_or_default();
+        match (more(&self.begins, begins), more(opening, opens)) {
+            (More::Whole(to), _) => self.inside(0, &bytes[to..]),
+            (_, More::Whole(to)) => said(&bytes[to..]),
+            (More::No, More::No) => ReasoningStep::Content,
+            (begins, opens) => ReasoningStep::At(ReasoningPlace::Start {
+                begins: begins.part(),
+                opens: opens.part(),
+            }),
+        }
+    }
+
+    fn inside(&self, matched: u16, bytes: &[u8]) -> ReasoningStep {
+        let mut matched = matched;
+        for (at, byte) in bytes.iter().enumerate() {
+            while matched > 0 && self.ends[matched as usize] != *byte {
+                matched = self.failure[matched as usize - 1];
+            }
+            if self.ends.get(matched as usize) == Some(byte) {
+                matched += 1;
+            }
+            if matched as usize == self.ends.len() {
+                return said(&bytes[at + 1..]);
+            }
+        }
+        ReasoningStep::At(ReasoningPlace::Inside(matched))
+    }
+}
+
+/// How much of a tag has come.
+enum More {
+    No,
+    Part(u16),
+    Whole(usize),
+}
+
+impl More {
+    fn part(self) -> Option<u16> {
+        match self {
+            More::Part(length) => Some(length),
+            More::No | More::Whole(_) => None,
+        }
+    }
+}
+
+fn said(rest: &[u8]) -> ReasoningStep {
+    ReasoningStep::Said {
+        rest: rest.len(),
+        blank: rest.iter().all(|byte| is_space(*byte)),
+    }
+}
+
+/// What stands between reasoning, its tags and the content.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+/// Knuth, Morris and Pratt's failure function.
+fn borders(text: &[u8]) -> Vec<u16> {
+    let mut borders = vec![0u16; text.len()];
+    let mut border = 0u16;
+    for at in 1..text.len() {
+        while border > 0 && text[at] != text[border as usize] {
+            border = borders[border as usize - 1];
+        }
+        if text[at] == text[border as usize] {
+            border += 1;
+        }
+        borders[at] = border;
+    }
+    borders
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tidegate_contract::Lane;
+
+    use super::*;
+    use crate::{LaneParser, fixture};
+
+    fn marks() -> ReasoningMarks {
+        ReasoningMarks::new(fixture::shared()).unwrap()
+    }
+
+    /// How many bytes of an answer, cut into these tokens, stand before its content, and whether there was reasoning; none
+    /// where the content has not come.
+    fn before(marks: &ReasoningMarks, thinks: bool, tokens: &[&str]) -> Option<(usize, bool)> {
+        let mut place = if thinks {
+            ReasoningPlace::Inside(0)
+        } else {
+            marks.start()
+        };
+        let mut bytes = 0;
+        for token in tokens {
+            bytes += token.len();
+            match marks.step(place, token.as_bytes()) {
+                ReasoningStep::At(next) => {
+                    assert!(marks.places().contains(&next), "{next:?}");
+                    place = next;
+                }
+                ReasoningStep::Said { rest, .. } => return Some((bytes - rest, true)),
+                ReasoningStep::Content => return Some((0, false)),
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn reasoning_begins_and_ends_wherever_tokens_are_cut() {
+        let marks = marks();
+        for (tokens, wanted) in [
+            (
+                vec!["<think>", "a", "</think>", "\n\n", "b"],
+                Some((16, true)),
+            ),
+            (
+                vec!["\n", "<th", "ink>a<", "/thi", "nk>b"],
+                Some((17, true)),
+            ),
+            (vec!["<<", "think>"], Some((0, false))),
+            (vec!["Hello"], Some((0, false))),
+            (vec!["<think>a</think", "</think>"], Some((23, true))),
+            (vec!["<think>", "</thin"], None),
+            (vec!["<thi"], None),
+        ] {
+            assert_eq!(before(&marks, false, &tokens), wanted, "{tokens:?}");
+        }
+        assert_eq!(before(&marks, true, &["a</think>b"]), Some((9, true)));
+        assert_eq!(
+            marks.step(ReasoningPlace::Inside(0), b"</think>\n b"),
+            ReasoningStep::Said {
+                rest: 3,
+                blank: false
+            }
+        );
+        assert_eq!(
+            marks.step(ReasoningPlace::Inside(2), b"think>\n"),
+            ReasoningStep::Said {
+                rest: 1,
+                blank: true
+            }
+        );
+    }
+
+    proptest! {
+        /// By tokens as by text.
+        #[test]
+        fn content_begins_where_the_lanes_say(
+            tokens in proptest::collection::vec(prop_oneof![
+                Just("<think>"), Just("</think>"), Just("<th"), Just("ink>"), Just("</"), Just("think>"), Just("<"), Just("\n"),
+                Just(" "), Just("a"), Just("é"),
+            ], 0..12),
+            thinks in any::<bool>(),
+        ) {
+            let marks = marks();
+            let form = fixture::shared().answer_form().clone();
+            let mut parser = LaneParser::new(&form, thinks, Vec::new(), true);
+            let (mut segments, mut content) = (Vec::new(), None);
+            for token in &tokens {
+                if parser.is_before_content() {
+                    let rest = parser.push_before(token, &mut segments);
+                    if !parser.is_before_content() {
+                        content = Some(parser.position());
+                        let _ = rest;
+                    }
+                }
+            }
+            let found = before(&marks, thinks, &tokens);
+            prop_assert_eq!(content, found.map(|(before, _)| before), "{:?}", tokens);
+            prop_assert!(segments.iter().all(|segment| segment.lane == Lane::Reasoning));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Messages, functions, template arguments, reasoning of earlier turns and beginnings of answers in the chat templates of
+//! models: `golden/make_prompts.py` wrote what transformers makes of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use tidegate_contract::{Function, Message, TemplateArguments};
+use tidegate_text::Tokenizer;
+
+use crate::published::DIRECTORY;
+
+#[derive(Deserialize)]
+struct Golden {
+    functions: Vec<Function>,
+    cases: BTreeMap<String, Case>,
+    prompts: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    messages: Vec<Message>,
+    functions: bool,
+    arguments: TemplateArguments,
+    begun: bool,
+}
+
+fn file(name: &str) -> Vec<u8> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    std::fs::read(directory.join(name)).unwrap()
+}
+
+fn golden() -> Golden {
+    serde_json::from_slice(&file("prompts.json")).unwrap()
+}
+
+fn tokenizer(template: &str) -> Tokenizer {
+    let config = br#"{"bos_token": "<|bos|>", "eos_token": "<|eos|>"}"#;
+    Tokenizer::from_parts(&file("tokenizer.json"), Some(config), Some(template)).unwrap()
+}
+
+fn published(name: &str) -> Tokenizer {
+    tokenizer(&std::fs::read_to_string(DIRECTORY.join(format!("{name}.jinja"))).unwrap())
+}
+
+/// With today's date as the golden file has it.
+fn without_date(text: &str) -> String {
+    let mut text = text.to_owned();
+    for format in ["%d %B %Y", "%d %b %Y", "%Y-%m-%d"] {
+        let today = tokenizer(&format!("{{{{ strftime_now('{format}') }}}}"));
+        let today = today.render_chat(&[]).unwrap();
+        text = text.replace(&today, &format!("<{format}>"));
+    }
+    text
+}
+
+/// The text of tokens, special ones by their names.
+fn text_of(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
+    let mut bytes = Vec::new();
+    for token in tokens {
+        match tokenizer.token_bytes(*token) {
+            Some(text) => bytes.extend(text),
+            None => bytes.extend(tokenizer.token_name(*token).unwrap().into_bytes()),
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Templates of models that think, where the beginning of an answer stands otherwise. To transformers it is the last turn of
+/// the past; here it stands behind what a prompt ends with, as if the model had made it: behind thoughts that the prompt has
+/// opened, which are ended, or that it says there are none of; and Qwen3, GLM, Command and Solar are not told that there were
+/// none where they may think.
+const BEGUN_OTHERWISE: [&str; 10] = [
+    "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+    "GLM-4.6",
+    "MiniMax-M2",
+    "NVIDIA-Nemotron-Nano-v2",
+    "Qwen-QwQ-32B",
+    "Qwen-Qwen3-0.6B",
+    "deepseek-ai-DeepSeek-R1-Distill-Llama-8B",
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
+    "google-gemma-4-31B-it",
+    "upstage-Solar-Open-100B",
+];
+
+#[test]
+fn prompts_are_those_of_transformers_with_every_kind_of_turn_and_argument() {
+    let golden = golden();
+    let (mut cases, mut differ) = (0, Vec::new());
+    for (name, prompts) in &golden.prompts {
+        let tokenizer = published(name);
+        for (case, wanted) in prompts {
+            let Case {
+                messages,
+                functions,
+                arguments,
+                begun,
+            } = &golden.cases[case];
+            let functions: &[Function] = if *functions { &golden.functions } else { &[] };
+            let made = match (begun, messages.split_last()) {
+                (true, Some((last, before))) => {
+                    let encoded = tokenizer.encode_continued(before, last, functions, arguments);
+                    encoded.map(|encoded| text_of(&tokenizer, &encoded.tokens))
+                }
+                _ => tokenizer.render_conversation(messages, functions, arguments),
+            };
+            cases += 1;
+            let made = made.map(|text| without_date(&text));
+            if case == "begun" {
+                let otherwise = BEGUN_OTHERWISE.contains(&name.as_str());
+                assert_eq!(made.as_ref() != Ok(wanted), otherwise, "{name}: {made:?}");
+            }
+            let otherwise = *begun && BEGUN_OTHERWISE.contains(&name.as_str());
+            if !otherwise && made.as_ref() != Ok(wanted) {
+                differ.push(format!(
+                    "{name} {case}:\n  got  {made:?}\n  want {wanted:?}"
+                ));
+            }
+        }
+    }
+    assert!(
+        differ.is_empty(),
+        "{} of {cases}\n{}",
+        differ.len(),
+        differ.join("\n")
+    );
+    assert_eq!(cases, 249);
+}

@@ -1,0 +1,31 @@
+// What a lane of matmul_cooperative.wgsl reads at once: half a group of a column, stored as four-bit integers in two's complement, and
+// the group's scale.
+
+struct Piece {
+    words: vec2<u32>,
+    scale: u32, // f16
+}
+
+struct Octet {
+    low: vec4<f32>,
+    high: vec4<f32>,
+}
+
+fn load_piece(column: u32, group: u32, half: u32) -> Piece {
+    let at = scale_at(column, group);
+    let chunk = values[chunk_at(column, group, 0u)];
+    return Piece(select(chunk.xy, chunk.zw, half == 1u), scales[at / 2u] >> (at % 2u * 16u));
+}
+
+// Four elements get there as the lowest bits of 2^23, without a conversion, of which GPUs make a quarter of what they add.
+fn from_bits(word: u32) -> vec4<f32> {
+    let bits = (vec4<u32>(word) >> vec4<u32>(0u, 4u, 8u, 12u)) & vec4<u32>(15u);
+    return bitcast<vec4<f32>>(bits ^ vec4<u32>(0x4b000008u)) - vec4<f32>(8388616.0);
+}
+
+// Eight elements, as weights: the first or the second.
+fn octet_of(piece: ptr<function, Piece>, octet: u32) -> Octet {
+    let word = select((*piece).words.x, (*piece).words.y, octet == 1u);
+    let scale = unpack2x16float((*piece).scale).x;
+    return Octet(scale * from_bits(word), scale * from_bits(word >> 16u));
+}

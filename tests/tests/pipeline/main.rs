@@ -35,6 +35,7 @@ mod pressure;
 mod private_letters;
 mod projects;
 mod refused;
+mod rerank;
 mod revisions;
 mod sdks;
 mod slots;

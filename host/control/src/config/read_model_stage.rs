@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_contract::{
-    MOST_DOCUMENTS, MOST_LOGPROBS, MOST_STOPS, Parameters, Role, Speculation,
-};
+use tidegate_contract::{MOST_DOCUMENTS, MOST_LOGPROBS, MOST_STOPS, Parameters, Role, Speculation};
 
 use super::models::{Into, Order, Turn};
 use super::read_form::{read_bias, read_structure};

@@ -61,6 +61,7 @@ pub(super) fn routes(
             class: route.priority,
             source: index as u16,
             bounds: bounds(&asks, models),
+            ranks_whole: (asks.iter()).any(|(asks, _)| matches!(asks.ask, Ask::Rerank { .. })),
             count: only.and_then(|(asks, served)| count(asks, served)),
             has_form: pipeline.reached(index).any(gives_form),
             settled: settled(pipeline.on_the_way(index)),

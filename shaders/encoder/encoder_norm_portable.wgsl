@@ -19,6 +19,6 @@ fn main(place: Place) {
     let scale = inverseSqrt(workgroup_sum(place, squares) / f32(params.width) + params.epsilon);
     for (var k = place.lane; k < params.width4; k += LANES) {
         let x = centred(stream[start + k], mean, k);
-        stream[start + k] = x * scale * weights[k] + weights[params.width4 + k];
+        put(start + k, x * scale * weights[k] + weights[params.width4 + k]);
     }
 }

@@ -4,8 +4,8 @@
 struct Params {
     heads: u32,
     head4: u32,  // elements of a head / 4, padded with zeros
-    unused_0: u32,
-    unused_1: u32,
+    unused: u32,
+    reach: u32,  // keys to each side that a row sees beside its own; at most 2^30
 }
 
 @group(0) @binding(2) var<storage, read> qkv: array<vec4<f32>>;            // [rows, 3 * heads, head4]
@@ -29,7 +29,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var sum_1 = vec4<f32>();
     var sum_2 = vec4<f32>();
     var sum_3 = vec4<f32>();
-    for (var key4 = 0u; key4 < keys4; key4++) {
+    // The shares of keys that no row of the tile sees are 0.
+    let row = tile.row - tile.first;
+    let begin = select(0u, (row - params.reach) / 4u, row > params.reach);
+    let end = min(keys4, (row + 3u + params.reach) / 4u + 1u);
+    for (var key4 = begin; key4 < end; key4++) {
         // Beyond the text: its last row again, times 0.
         let keys = min(vec4<u32>(key4 * 4u) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last)) * (3u * width4);
         let v_0 = qkv[values + keys.x];

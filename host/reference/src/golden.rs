@@ -79,8 +79,8 @@ pub const PACKED_DECODERS: [&str; 9] = [
     "fp8-qwen3-blocks",
 ];
 
-/// Encoders: three that make vectors, two that make scores of labels, two that score pairs of texts.
-pub const ENCODERS: [&str; 7] = [
+/// Encoders of every family: what makes vectors, scores of labels, and scores of pairs of texts.
+pub const ENCODERS: [&str; 13] = [
     "bert-f16",
     "bert-first-token-bf16",
     "roberta-f16",
@@ -88,6 +88,12 @@ pub const ENCODERS: [&str; 7] = [
     "roberta-classes-bf16",
     "bert-relevance-f16",
     "roberta-relevance-bf16",
+    "distilbert-f16",
+    "distilbert-classes-bf16",
+    "modernbert-bf16",
+    "modernbert-classes-f32",
+    "modernbert-relevance-f16",
+    "nomic-bert-f16",
 ];
 
 /// Tokens and the logits they must give.

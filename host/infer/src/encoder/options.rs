@@ -49,6 +49,8 @@ pub(super) struct EncoderSizes {
     pub(super) context: usize,
     /// Token types that are told apart.
     pub(super) types: usize,
+    /// Rows of the table of what is added to a word, for each type.
+    pub(super) places: usize,
     pub(super) heads: usize,
     pub(super) head_dim: usize,
     /// Elements of a row, padded.
@@ -61,8 +63,10 @@ pub(super) struct EncoderSizes {
     pub(super) vector: usize,
     /// Score vectors of four keys for a head.
     pub(super) quads: usize,
-    /// Whether there is a classification head.
-    classes: bool,
+    /// Whether there is a head that makes scores.
+    scores: bool,
+    /// Whether norms go beside the stream.
+    pre_norm: bool,
 }
 
 impl EncoderSizes {
@@ -91,6 +95,7 @@ impl EncoderSizes {
             rows,
             context,
             types: config.token_types(),
+            places: if config.positions > 0 { context } else { 1 },
             heads: config.heads,
             head_dim,
             hidden: padded(config.hidden),
@@ -98,7 +103,8 @@ impl EncoderSizes {
             intermediate: padded(config.intermediate),
             vector: padded(config.head.scores().unwrap_or(config.hidden)),
             quads,
-            classes: config.head.scores().is_some(),
+            scores: config.head.scores().is_some(),
+            pre_norm: config.pre_norm,
         })
     }
 
@@ -106,7 +112,7 @@ impl EncoderSizes {
     pub(super) fn of_pass(&self) -> PassSizes {
         PassSizes {
             heads: self.heads,
-            context: self.context,
+            places: self.places,
         }
     }
 
@@ -117,8 +123,9 @@ impl EncoderSizes {
 
     /// What the whole encoder takes.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
-        let widths = 2 * self.hidden + 4 * self.query + self.intermediate;
-        let head = if self.classes { 2 * self.hidden } else { 0 };
+        let streams = if self.pre_norm { 3 } else { 2 };
+        let widths = streams * self.hidden + 4 * self.query + self.intermediate;
+        let head = if self.scores { 2 * self.hidden } else { 0 };
         let texts = head + 2 * self.vector;
         let words = 4 + 4 + 2;
         let activations = self.rows * (widths + texts + words) * 4 + self.scores();

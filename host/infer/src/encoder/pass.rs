@@ -36,14 +36,15 @@ pub(super) fn passes(texts: &[EncoderText<'_>], rows: usize, quads: usize) -> Ve
 pub(crate) struct PassSizes {
     /// Heads of attention.
     pub(crate) heads: usize,
-    /// Rows of the table of positions for each token type.
-    pub(crate) context: usize,
+    /// Rows of the table of places for each token type: one for each position, or one where positions are not in it.
+    pub(crate) places: usize,
 }
 
 /// The words of a pass, kept from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct PassWords {
-    /// `Step` in `shaders/step.wgsl`: the token of each row, and what its position and its token type add to it.
+    /// `Step` in `shaders/step.wgsl`: of each row its position in its text, its token, and where in the table of places that is
+    /// what its position and its token type add to it.
     pub(crate) step: Vec<u32>,
     /// `Tile` in `shaders/encoder/encoder.wgsl`.
     pub(crate) tiles: Vec<u32>,
@@ -56,7 +57,7 @@ pub(crate) struct PassWords {
 impl PassWords {
     /// Fills in a pass and says what it comes to: rows, texts as samples, tiles as positions.
     pub(crate) fn fill(&mut self, texts: &[EncoderText<'_>], sizes: PassSizes) -> Extent {
-        let PassSizes { heads, context } = sizes;
+        let PassSizes { heads, places } = sizes;
         self.step.clear();
         self.tiles.clear();
         self.texts.clear();
@@ -66,8 +67,9 @@ impl PassWords {
         for text in texts {
             let length = text.tokens.len() as u32;
             for (position, token) in text.tokens.iter().enumerate() {
-                let place = text.kind(position) as usize * context + position;
-                self.step.extend([0, *token, place as u32, 0]);
+                let last = places.saturating_sub(1);
+                let place = text.kind(position) as usize * places + position.min(last);
+                (self.step).extend([position as u32, *token, place as u32, 0]);
             }
             for row in (0..length).step_by(4) {
                 self.tiles.extend([first + row, first, length, scores]);
@@ -124,7 +126,7 @@ mod tests {
         };
         let sizes = PassSizes {
             heads: 2,
-            context: 7,
+            places: 7,
         };
         let extent = words.fill(&[pair, EncoderText::single(&[4])], sizes);
         let expected = Extent {
@@ -135,13 +137,22 @@ mod tests {
         };
         assert_eq!(extent, expected);
         assert_eq!(words.step[..8], [6, 2, 0, 0, 0, 9, 0, 0]);
-        assert_eq!(words.step[12..20], [0, 7, 2, 0, 0, 6, 10, 0]);
-        assert_eq!(words.step[20..], [0, 5, 11, 0, 0, 4, 0, 0]);
+        assert_eq!(words.step[12..20], [2, 7, 2, 0, 3, 6, 10, 0]);
+        assert_eq!(words.step[20..], [4, 5, 11, 0, 0, 4, 0, 0]);
         assert_eq!(
             words.tiles,
             [[0, 0, 5, 0], [4, 0, 5, 16], [5, 5, 1, 32]].concat()
         );
         assert_eq!(words.texts, [0, 5, 5, 1]);
         assert_eq!(quads_of(5) + quads_of(1), 16 + 4);
+        // Where positions are not in the table, there is a place for each type.
+        words.fill(
+            &[pair],
+            PassSizes {
+                heads: 2,
+                places: 1,
+            },
+        );
+        assert_eq!(words.step[12..20], [2, 7, 0, 0, 3, 6, 1, 0]);
     }
 }

@@ -26,7 +26,8 @@ QUERIES = ["how wide", "how wide is the river at the old bridge in spring"]
 
 
 def golden_pairs(family, folder) -> None:
-    roberta = family.config.type_vocab_size == 1
+    types = getattr(family.config, "type_vocab_size", 0)
+    roberta = types == 1
     begin, pad, end, unknown = ("<s>", "<pad>", "</s>", "<unk>") if roberta else ("[CLS]", "[PAD]", "[SEP]", "[UNK]")
     names = [begin, pad, end, unknown] if roberta else [pad, unknown, begin, end]
     letters = list(string.ascii_lowercase)
@@ -39,7 +40,7 @@ def golden_pairs(family, folder) -> None:
         single=f"{begin} $A {end}", pair=pair, special_tokens=[(begin, vocabulary[begin]), (end, vocabulary[end])]
     )
     limit = family.config.max_position_embeddings - (2 if roberta else 0)
-    inputs = ["input_ids", "attention_mask"] + ([] if roberta else ["token_type_ids"])
+    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if types > 1 else [])
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, cls_token=begin, pad_token=pad, sep_token=end, unk_token=unknown,
         model_max_length=limit, model_input_names=inputs,

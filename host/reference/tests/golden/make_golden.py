@@ -130,7 +130,7 @@ def randomize(name: str, parameter: torch.Tensor, family) -> None:
 
 def load(family, folder, weights=None, **changes):
     """A model in float64, read from its folder as anybody would, with changes to its configuration or weights."""
-    config = transformers.AutoConfig.from_pretrained(folder)
+    config = copy.deepcopy(family.config) if family.foreign else transformers.AutoConfig.from_pretrained(folder)
     for key, value in changes.items():
         assert hasattr(config, key), key
         setattr(config, key, value)

@@ -1,5 +1,6 @@
 //! What a model is: one description for every family.
 
+mod encoder;
 mod encoder_json;
 mod error;
 mod experts;
@@ -17,17 +18,19 @@ mod rope_json;
 mod values_json;
 
 use serde_json::{Map, Value};
-use tidegate_contract::ScoreScale;
 
 use raw::Raw;
 
 use crate::packed::Scheme;
 
+pub use encoder::{
+    EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer, HeadActivation, Pooling, Scoring,
+};
 pub use error::ConfigError;
 pub use experts::Experts;
 pub use rope::{Rope, RopeScaling};
 
-pub(crate) use encoder_json::is_roberta;
+pub(crate) use encoder_json::{EncoderFamily, encoder_family};
 pub(crate) use lacking::with_what_is_lacking;
 pub(crate) use rope_json::long_rope_attention_factor;
 pub(crate) use values_json::{Precision, gemma_embedding_scale};
@@ -186,76 +189,5 @@ impl Architecture {
                 Err(ConfigError::unsupported(key, name, supported.join(", ")))
             }
         }
-    }
-}
-
-/// How the rows of a text become one vector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// Their mean.
-    Mean,
-    /// The first.
-    First,
-}
-
-/// What stands on top of an encoder.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EncoderHead {
-    /// Rows are pooled and brought to unit length.
-    Embedding(Pooling),
-    /// Dense, tanh and a linear layer over the first row; a label for each score.
-    Classification(Vec<String>),
-    /// The same with one score: how well the second text of a pair answers the first (a reranker).
-    Relevance(ScoreScale),
-}
-
-impl EncoderHead {
-    /// Scores that it makes, if it makes any.
-    #[must_use]
-    pub fn scores(&self) -> Option<usize> {
-        match self {
-            EncoderHead::Embedding(_) => None,
-            EncoderHead::Classification(labels) => Some(labels.len()),
-            EncoderHead::Relevance(_) => Some(1),
-        }
-    }
-}
-
-/// A validated BERT-style encoder: post-norm, learned positions.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EncoderConfig {
-    /// The name in the file.
-    pub architecture: String,
-    /// Token ids.
-    pub vocabulary: usize,
-    /// Width of the residual stream.
-    pub hidden: usize,
-    /// Width of the feed-forward layer.
-    pub intermediate: usize,
-    /// Layers.
-    pub layers: usize,
-    /// Heads; divides `hidden`.
-    pub heads: usize,
-    /// Epsilon of every LayerNorm.
-    pub norm_epsilon: f64,
-    /// In the feed-forward layer.
-    pub activation: Activation,
-    /// Rows of the table of positions.
-    pub positions: usize,
-    /// Position of a text's first token: 0, or 2 in the RoBERTa family.
-    pub first_position: usize,
-    /// Rows of the table of token types; that of its token is added to every row.
-    pub types: usize,
-    /// Most tokens of a text.
-    pub context: usize,
-    /// What stands on top.
-    pub head: EncoderHead,
-}
-
-impl EncoderConfig {
-    /// Token types that texts can have: the tokens of a pair are of two, where the model tells them apart.
-    #[must_use]
-    pub fn token_types(&self) -> usize {
-        self.types.clamp(1, 2)
     }
 }

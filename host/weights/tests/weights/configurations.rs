@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tidegate_contract::ScoreScale;
 use tidegate_weights::{
-    Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, Experts, ModelConfig,
-    Pooling, Quantization, RopeScaling,
+    Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, Experts, HeadActivation,
+    ModelConfig, Pooling, Quantization, RopeScaling,
 };
 
 use crate::made::{Files, safetensors, tensors};
@@ -502,7 +502,7 @@ fn encoders_pool_label_and_place_as_their_files_say() {
     );
     assert_eq!(
         (
-            bert.layers,
+            bert.layers.len(),
             bert.intermediate,
             bert.norm_epsilon,
             bert.types
@@ -578,6 +578,87 @@ fn encoders_pool_label_and_place_as_their_files_say() {
         error.contains("is pooling_mode_max_tokens, supported: one of pooling_mode_mean_tokens"),
         "{error}"
     );
+}
+
+#[test]
+fn encoders_of_other_families_are_what_their_files_and_their_makers_defaults_say() {
+    let distilbert = open_beside(&json!({"architectures": ["DistilBertModel"]}), &[]).unwrap();
+    let distilbert = distilbert.encoder().unwrap().clone();
+    assert_eq!(
+        (distilbert.layers.len(), distilbert.hidden, distilbert.types),
+        (6, 768, 0)
+    );
+    assert_eq!((distilbert.positions, distilbert.context), (512, 512));
+    assert_eq!(distilbert.token_types(), 1);
+
+    let modernbert = open_beside(&json!({"architectures": ["ModernBertModel"]}), &[]).unwrap();
+    let modernbert = modernbert.encoder().unwrap().clone();
+    assert!(modernbert.pre_norm && modernbert.gated && !modernbert.biases.norms);
+    assert_eq!((modernbert.context, modernbert.positions), (8192, 0));
+    let reach = |layer: usize| modernbert.layers[layer].reach;
+    assert_eq!(
+        [0, 1, 2, 3, 21].map(reach),
+        [None, Some(64), Some(64), None, None]
+    );
+    let thetas = |config: &EncoderConfig| {
+        let layers = config.layers.iter();
+        layers
+            .map(|layer| config.ropes[layer.rope.unwrap()].theta)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        thetas(&modernbert)[..4],
+        [160_000.0, 10_000.0, 10_000.0, 160_000.0]
+    );
+    // Layers one by one, and the tables of either kind.
+    let given = encoder(
+        json!({"architectures": ["ModernBertForSequenceClassification"], "num_hidden_layers": 2, "local_attention": 9,
+            "layer_types": ["sliding_attention", "full_attention"], "classifier_pooling": "mean",
+            "rope_parameters": {"full_attention": {"rope_theta": 50.0, "rope_type": "linear", "factor": 2.0},
+                "sliding_attention": {"rope_theta": 20.0}}}),
+        &[],
+    );
+    assert_eq!(
+        (given.layers[0].reach, given.layers[1].reach),
+        (Some(4), None)
+    );
+    assert_eq!(thetas(&given), [20.0, 50.0]);
+    assert_eq!(given.ropes[0].scaling, RopeScaling::Linear { factor: 2.0 });
+    let scoring = given.scoring.unwrap();
+    assert_eq!(
+        (scoring.pooling, scoring.bias, scoring.norm),
+        (Pooling::Mean, false, true)
+    );
+    assert_eq!(scoring.activation, HeadActivation::Of(Activation::Gelu));
+
+    // The keys of its maker and those of transformers.
+    for keys in [
+        json!({"n_embd": 64, "n_head": 4, "n_layer": 3, "n_inner": 100, "n_positions": 8192, "rotary_emb_base": 500.0,
+            "activation_function": "swiglu"}),
+        json!({"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 3, "intermediate_size": 100,
+            "max_position_embeddings": 8192, "rope_parameters": {"rope_theta": 500.0, "rope_type": "default"}}),
+    ] {
+        let mut config = json!({"architectures": ["NomicBertModel"]});
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(keys.as_object().unwrap().clone());
+        let checkpoint = open_beside(&config, &[]).unwrap();
+        let nomic = checkpoint.encoder().unwrap();
+        assert_eq!(
+            (nomic.layers.len(), nomic.heads, nomic.intermediate),
+            (3, 4, 100)
+        );
+        assert_eq!((nomic.context, nomic.types, nomic.gated), (8192, 2, true));
+        assert_eq!(
+            (nomic.activation, nomic.ropes[0].theta),
+            (Activation::Silu, 500.0)
+        );
+        // A table that stretches with the text is as it is up to what the model was trained with.
+        config["rotary_scaling_factor"] = json!(2.0);
+        let checkpoint = open_beside(&config, &[]).unwrap();
+        assert_eq!(checkpoint.encoder().unwrap().context, 2048);
+    }
 }
 
 #[test]

@@ -392,6 +392,23 @@ fn room(sequences: usize, context: usize) -> String {
     }
 }
 
+/// How an encoder knows where tokens stand, and how far its rows see.
+fn positions_of(config: &EncoderConfig) -> String {
+    let how = match config.positions {
+        0 => "rotary",
+        _ => "learned",
+    };
+    let near = config.layers.iter().filter_map(|layer| layer.reach);
+    match near.clone().max() {
+        None => how.to_owned(),
+        Some(reach) => format!(
+            "{how}; {} of {} layers see {reach} tokens to each side",
+            near.count(),
+            config.layers.len()
+        ),
+    }
+}
+
 fn encoder(
     checkpoint: &Checkpoint,
     config: &EncoderConfig,
@@ -402,6 +419,7 @@ fn encoder(
         .unwrap_or(config.context.min(DEFAULT_CONTEXT));
     let counted = encoder_options(Engine::default(), context);
     let memory = GpuEncoder::estimate(checkpoint, &counted)?;
+    let positions = positions_of(config);
     let (makes, head) = match &config.head {
         EncoderHead::Embedding(_) => ("embeddings", format!("vectors of {}", config.hidden)),
         EncoderHead::Classification(labels) => ("labels", labels.join(", ")),
@@ -421,9 +439,13 @@ fn encoder(
             "layers",
             format!(
                 "{}, hidden {}, feed-forward {}, {} heads",
-                config.layers, config.hidden, config.intermediate, config.heads
+                config.layers.len(),
+                config.hidden,
+                config.intermediate,
+                config.heads
             ),
         ),
+        ("positions", positions.clone()),
         ("vocabulary", config.vocabulary.to_string()),
         ("context", config.context.to_string()),
         (
@@ -439,9 +461,9 @@ fn encoder(
     };
     let json = json!({
         "architecture": config.architecture, "makes": makes, "labels": labels,
-        "parameters": config.parameters(), "layers": config.layers, "hidden": config.hidden,
+        "parameters": config.parameters(), "layers": config.layers.len(), "hidden": config.hidden,
         "intermediate": config.intermediate, "heads": config.heads, "vocabulary": config.vocabulary,
-        "context": config.context, "memory_bytes": {"weights": memory.weights, "activations": memory.activations,
+        "context": config.context, "positions": positions, "memory_bytes": {"weights": memory.weights, "activations": memory.activations,
             "total": memory.total()}, "counted_for": {"context": context},
     });
     Ok(Report {

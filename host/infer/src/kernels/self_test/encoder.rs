@@ -5,10 +5,10 @@ use tidegate_contract::EncoderText;
 use super::{CaseRun, Failure, Numbers, outcome, softmax, wide};
 use crate::buffer::Buffer;
 use crate::encoder::{PassSizes, PassWords};
-use crate::kernels::TextAttention;
 use crate::kernels::lab::{Experiment, Lab};
+use crate::kernels::{Addend, LayerNorm, TextAttention};
 use crate::load_error::LoadError;
-use crate::program::Builder;
+use crate::program::{Builder, Count};
 use crate::site::Site;
 
 /// Of numbers about 1, and of sums that were brought back to that.
@@ -53,8 +53,8 @@ fn experiment(
         .map(|text| EncoderText::single(text))
         .collect();
     let mut words = PassWords::default();
-    let context = tokens.iter().map(Vec::len).max().unwrap_or_default();
-    let extent = words.fill(&texts, PassSizes { heads, context });
+    let places = tokens.iter().map(Vec::len).max().unwrap_or_default();
+    let extent = words.fill(&texts, PassSizes { heads, places });
     let pass = Pass {
         tiles: lab.buffer(&words.tiles)?,
         texts: lab.buffer(&words.texts)?,
@@ -67,78 +67,157 @@ fn experiment(
 }
 
 /// Of rows of fewer elements than a workgroup takes at once, and of more than 4,096; of a reproducible set the middle text has
-/// the same bits alone.
-pub(super) fn layer_norm(lab: &Lab) -> Result<(), Failure> {
+/// the same bits alone. Norms take the place of their sums, or stand apart.
+pub(super) fn layer_norm(lab: &Lab, apart: bool) -> Result<(), Failure> {
     for width in [70, 4099] {
-        layer_norm_of_width(lab, width)?;
+        for added in [Added::OfPlace, Added::Own, Added::Same] {
+            layer_norm_of(lab, width, added, apart)?;
+        }
     }
     Ok(())
 }
 
-/// The addend is what a table holds for the row's position, then the row's own.
-fn layer_norm_of_width(lab: &Lab, width: usize) -> Result<(), Failure> {
+/// What is added to a row.
+#[derive(Clone, Copy, PartialEq)]
+enum Added {
+    OfPlace,
+    Own,
+    Same,
+}
+
+impl Added {
+    /// The row of the addends that a row of a text takes.
+    fn row(self, first: usize, position: usize) -> usize {
+        match self {
+            Added::OfPlace => position,
+            Added::Own => first + position,
+            Added::Same => 0,
+        }
+    }
+
+    fn of(self, addends: &Buffer) -> Addend<'_> {
+        match self {
+            Added::OfPlace => Addend::OfPlace(addends),
+            Added::Own => Addend::Own(addends),
+            Added::Same => Addend::Same(addends),
+        }
+    }
+}
+
+fn layer_norm_of(lab: &Lab, width: usize, added: Added, apart: bool) -> Result<(), Failure> {
     let mut numbers = Numbers(8);
     let epsilon = 1e-5;
     let (weight, bias) = (numbers.take_full(width), numbers.take_full(width));
     let stream = numbers.take_full(ROWS * width);
     let addends = numbers.take_full(ROWS * width);
     let weights = lab.padded(&[&weight[..], &bias].concat(), width)?;
-    let addend = lab.padded(&addends, width)?;
-    for (case, by_position) in [("norms of places", true), ("norms of rows", false)] {
-        let output = lab.padded(&stream, width)?;
-        let whole = experiment(lab, &LENGTHS, 1, &output, |builder, _| {
-            builder.layer_norm(&weights, [&output, &addend], width, epsilon, by_position)
-        })?;
-        let mut expected = Vec::new();
-        for (first, length) in texts() {
-            for position in 0..length {
-                let other = if by_position {
-                    position
-                } else {
-                    first + position
-                };
-                let row = wide(&stream[(first + position) * width..][..width]);
-                let other = wide(&addends[other * width..][..width]);
-                let row: Vec<f64> = row.iter().zip(other).map(|(x, y)| x + y).collect();
-                let mean = row.iter().sum::<f64>() / width as f64;
-                let squares: f64 = row.iter().map(|x| (x - mean).powi(2)).sum();
-                let scale = 1.0 / (squares / width as f64 + epsilon).sqrt();
-                for (x, (w, b)) in row.iter().zip(weight.iter().zip(&bias)) {
-                    expected.push(((x - mean) * scale * f64::from(*w) + f64::from(*b), BOUND));
-                }
+    // What stands in the place of the stream, or beside it.
+    let made = |lengths: &[usize], stream: &[f32], addends: &[f32], sums: bool| {
+        let output = lab.padded(stream, width)?;
+        let addends = lab.padded(addends, width)?;
+        let beside = lab.output(stream.len() / width * width.next_multiple_of(4));
+        let read = if apart && !sums { &beside } else { &output };
+        experiment(lab, lengths, 1, read, |builder, _| {
+            builder.layer_norm(LayerNorm {
+                weights: &weights,
+                stream: &output,
+                addend: added.of(&addends),
+                normed: apart.then_some(&beside),
+                width,
+                epsilon,
+                of: Count::Rows,
+            })
+        })
+    };
+    let whole = made(&LENGTHS, &stream, &addends, false)?;
+    let (mut expected, mut sums) = (Vec::new(), Vec::new());
+    for (first, length) in texts() {
+        for position in 0..length {
+            let row = wide(&stream[(first + position) * width..][..width]);
+            let other = wide(&addends[added.row(first, position) * width..][..width]);
+            let row: Vec<f64> = row.iter().zip(other).map(|(x, y)| x + y).collect();
+            let mean = row.iter().sum::<f64>() / width as f64;
+            let squares: f64 = row.iter().map(|x| (x - mean).powi(2)).sum();
+            let scale = 1.0 / (squares / width as f64 + epsilon).sqrt();
+            for (x, (w, b)) in row.iter().zip(weight.iter().zip(&bias)) {
+                expected.push(((x - mean) * scale * f64::from(*w) + f64::from(*b), BOUND));
             }
+            sums.extend(row.into_iter().map(|x| (x, BOUND)));
         }
-        let case = format!("{case}, width {width}");
-        let whole = outcome(lab, &whole, 0, width)?;
-        whole.compare(&case, &expected)?;
-        if lab.kernels.reproducible {
-            let (first, length) = texts()[1];
-            let output = lab.padded(&stream[first * width..][..length * width], width)?;
-            let addends = match by_position {
-                true => &addends[..],
-                false => &addends[first * width..],
-            };
-            let addend = lab.padded(addends, width)?;
-            let alone = experiment(lab, &[length], 1, &output, |builder, _| {
-                builder.layer_norm(&weights, [&output, &addend], width, epsilon, by_position)
-            })?;
-            let case = format!("{case}, a text alone");
-            outcome(lab, &alone, 0, width)?.same_bits(&case, &whole, first, width)?;
-        }
+    }
+    let case = match added {
+        Added::OfPlace => "norms of places",
+        Added::Own => "norms of rows",
+        Added::Same => "norms of one addend",
+    };
+    let case = format!("{case}, width {width}");
+    let norms = outcome(lab, &whole, 0, width)?;
+    norms.compare(&case, &expected)?;
+    if apart {
+        let whole = made(&LENGTHS, &stream, &addends, true)?;
+        outcome(lab, &whole, 0, width)?.compare(&format!("sums of {case}"), &sums)?;
+    }
+    if lab.kernels.reproducible {
+        let (first, length) = texts()[1];
+        let addends = match added {
+            Added::OfPlace | Added::Same => &addends[..],
+            Added::Own => &addends[first * width..],
+        };
+        let alone = made(
+            &[length],
+            &stream[first * width..][..length * width],
+            addends,
+            false,
+        )?;
+        let case = format!("{case}, a text alone");
+        outcome(lab, &alone, 0, width)?.same_bits(&case, &norms, first, width)?;
     }
     Ok(())
 }
 
-/// Of heads of an odd width, of a common one, and of a wide one.
+/// Queries and keys of every row at its position, in heads of an odd number of pairs, of which some elements stay; values stay.
+pub(super) fn turned(lab: &Lab) -> Result<(), Failure> {
+    let mut numbers = Numbers(12);
+    let (heads, dim, half) = (3, 10, 3);
+    let qkv = numbers.take_full(ROWS * 3 * heads * dim);
+    let angles = numbers.take_full(LONGEST * half * 2);
+    let (buffer, table) = (lab.padded(&qkv, dim)?, lab.padded(&angles, angles.len())?);
+    let experiment = experiment(lab, &LENGTHS, heads, &buffer, |builder, _| {
+        builder.turn_text(&table, &buffer, [heads, dim, half])
+    })?;
+    let (wide_qkv, angles) = (wide(&qkv), wide(&angles));
+    let mut expected = Vec::new();
+    for (first, length) in texts() {
+        for position in 0..length {
+            for head in 0..3 * heads {
+                let at = ((first + position) * 3 * heads + head) * dim;
+                let x = &wide_qkv[at..][..dim];
+                let mut row = x.to_vec();
+                for i in 0..if head < 2 * heads { half } else { 0 } {
+                    let [cos, sin] = [0, 1].map(|of| angles[(position * half + i) * 2 + of]);
+                    row[i] = x[i] * cos - x[i + half] * sin;
+                    row[i + half] = x[i + half] * cos + x[i] * sin;
+                }
+                expected.extend(row.into_iter().map(|x| (x, BOUND)));
+            }
+        }
+    }
+    outcome(lab, &experiment, 0, dim)?.compare("rotary positions of texts", &expected)
+}
+
+/// Of heads of an odd width, of a common one, and of a wide one; of whole texts, and of what is near, to where a tile ends and
+/// beyond it.
 pub(super) fn attention(lab: &Lab) -> Result<(), Failure> {
-    for dim in [10, 64, 128] {
-        attention_of_heads(lab, dim)?;
+    let near = [Some(0), Some(3), Some(70)].map(|reach| (10, reach));
+    let whole = [10, 64, 128].map(|dim| (dim, None));
+    for (dim, reach) in whole.into_iter().chain(near) {
+        attention_of_heads(lab, dim, reach)?;
     }
     Ok(())
 }
 
 /// Scores, probabilities and values of every text; of a reproducible set the longest has the same bits alone.
-fn attention_of_heads(lab: &Lab, dim: usize) -> Result<(), Failure> {
+fn attention_of_heads(lab: &Lab, dim: usize, reach: Option<usize>) -> Result<(), Failure> {
     let mut numbers = Numbers(9);
     let heads = 3;
     let qkv = numbers.take_full(ROWS * 3 * heads * dim);
@@ -152,6 +231,7 @@ fn attention_of_heads(lab: &Lab, dim: usize) -> Result<(), Failure> {
             builder.text_attention(TextAttention {
                 heads,
                 head_dim: dim,
+                reach,
                 tiles: &pass.tiles,
                 qkv: &buffer,
                 scores: &scores,
@@ -174,8 +254,14 @@ fn attention_of_heads(lab: &Lab, dim: usize) -> Result<(), Failure> {
     };
     let mut expected = Vec::new();
     for (first, length) in texts() {
-        let rows = first..first + length;
-        for row in rows.clone() {
+        for row in first..first + length {
+            let rows = match reach {
+                None => first..first + length,
+                Some(reach) => {
+                    let begin = row.saturating_sub(reach).max(first);
+                    begin..(row + reach + 1).min(first + length)
+                }
+            };
             for head in 0..heads {
                 let score = |key: usize| {
                     let products = at(key, 1, head).iter().zip(at(row, 0, head));
@@ -193,7 +279,10 @@ fn attention_of_heads(lab: &Lab, dim: usize) -> Result<(), Failure> {
             }
         }
     }
-    let case = format!("attention of texts, heads of {dim}");
+    let case = match reach {
+        None => format!("attention of texts, heads of {dim}"),
+        Some(reach) => format!("attention of texts to {reach} rows away"),
+    };
     whole.compare(&case, &expected)?;
     if let Some(alone) = alone {
         let case = format!("{case}, a text alone");
@@ -250,4 +339,20 @@ pub(super) fn tanh(lab: &Lab) -> Result<(), Failure> {
         .map(|x| (f64::from(*x).tanh(), BOUND))
         .collect();
     outcome(lab, &experiment, 0, width)?.compare("tanh", &expected)
+}
+
+/// On both sides of 0.
+pub(super) fn relu(lab: &Lab) -> Result<(), Failure> {
+    let mut numbers = Numbers(13);
+    let width = 270;
+    let inner = numbers.take_full(LENGTHS.len() * width);
+    let buffer = lab.padded(&inner, width)?;
+    let experiment = experiment(lab, &LENGTHS, 1, &buffer, |builder, _| {
+        builder.relu(&buffer, width)
+    })?;
+    let expected: Vec<_> = inner
+        .iter()
+        .map(|x| (f64::from(x.max(0.0)), BOUND))
+        .collect();
+    outcome(lab, &experiment, 0, width)?.compare("relu", &expected)
 }

@@ -105,13 +105,14 @@ class Tidegate:
         text = PIPELINE.format(folder=folder)
         text = text.replace('documents = "documents"', 'documents = "documents"\nfield = "answer"', 1)
         (folder / "pipeline.toml").write_text(text)
-        command = [program, "run", "pipeline.toml"] + (["--adapter", adapter] if adapter else [])
+        command = [program, "run", "pipeline.toml", "--quiet", "--log", "info"]
+        command += ["--adapter", adapter] if adapter else []
         self.log = open(folder / "log", "w+b")
         self.process = subprocess.Popen(command, cwd=folder, stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + 300
         while True:
             said = (folder / "log").read_text()
-            found = re.search(r"gateway listens on (http://\S+)", said)
+            found = re.search(r"gateway listens (?:on |url=\"?)(http://[^\s\"]+)", said)
             if found:
                 break
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -204,10 +205,11 @@ def main():
                 rounds[name]["rerank"].append(rate(rerank, batches, arguments.seconds))
         said = (folder / "log").read_text()
         ours.end()
-    adapter = re.search(r"adapter=(\"[^\"]*\"|\S+)", said)
+    adapter = re.search(r"adapter=(.+?) kernels=\"?(\w+)", said)
     result = {
         "what": f"texts/s of 32 at a time, about {arguments.tokens} tokens each, best of {arguments.rounds} rounds",
-        "adapter": adapter.group(1).strip('"') if adapter else None,
+        "adapter": adapter.group(1) if adapter else None,
+        "kernels": adapter.group(2) if adapter else None,
         "cpus": os.cpu_count(),
         "torch": torch.__version__,
         "torch_threads": torch.get_num_threads(),

@@ -7,6 +7,10 @@ struct Params {
     width: u32,       // true width
     epsilon: f32,
     addend: u32,      // which row of the addends a row takes; 0: its own, 1: that of its place, 2: the first
+    rms: u32,         // 1: an RMSNorm, whose mean is taken for 0
+    unused_0: u32,
+    unused_1: u32,
+    unused_2: u32,
 }
 
 @group(0) @binding(1) var<storage, read> weights: array<vec4<f32>>;      // [2, width / 4]: weight, then bias
@@ -26,6 +30,11 @@ fn addend_row(row: u32) -> u32 {
             return 0u;
         }
     }
+}
+
+// The mean of a row with this sum.
+fn mean_of(sum: f32) -> f32 {
+    return select(sum / f32(params.width), 0.0, params.rms == 1u);
 }
 
 fn sum4(x: vec4<f32>) -> f32 {

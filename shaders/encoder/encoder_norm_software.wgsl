@@ -14,7 +14,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         stream[start + k] = x;
         sum += sum4(x);
     }
-    let mean = sum / f32(params.width);
+    let mean = mean_of(sum);
     var squares = 0.0;
     for (var k = 0u; k < params.width4; k++) {
         let x = centred(stream[start + k], mean, k);

@@ -5,6 +5,10 @@ struct Params {
     unused_0: u32,
     unused_1: u32,
     unused_2: u32,
+    unused_3: u32,
+    unused_4: u32,
+    unused_5: u32,
+    unused_6: u32,
 }
 
 @group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [tiles, heads, 4 rows, keys / 4]

@@ -20,7 +20,7 @@ pub struct ReferenceEncoder {
     positions: Option<Matrix>,
     /// `[types, hidden]`
     types: Option<Matrix>,
-    norm: Norm,
+    norm: Option<Norm>,
     layers: Vec<Layer>,
     /// After the last layer.
     final_norm: Option<Norm>,
@@ -51,6 +51,8 @@ struct Layer {
     query: Matrix,
     key: Matrix,
     value: Matrix,
+    /// Of every query and key head.
+    head_norms: Option<[Vec<f64>; 2]>,
     output: Matrix,
     output_norm: Option<Norm>,
     up_norm: Option<Norm>,
@@ -106,6 +108,13 @@ impl ReferenceEncoder {
                 query: matrix(of(Part::Query), of(Part::QueryBias))?,
                 key: matrix(of(Part::Key), of(Part::KeyBias))?,
                 value: matrix(of(Part::Value), of(Part::ValueBias))?,
+                head_norms: match config.head_norms {
+                    true => Some([
+                        widened(&checkpoint.encoder_tensor(of(Part::QueryNorm))?)?,
+                        widened(&checkpoint.encoder_tensor(of(Part::KeyNorm))?)?,
+                    ]),
+                    false => None,
+                },
                 output: matrix(of(Part::Output), of(Part::OutputBias))?,
                 output_norm: norm(of(Part::OutputNorm), of(Part::OutputNormBias))?,
                 up_norm: norm(of(Part::UpNorm), of(Part::UpNormBias))?,
@@ -130,13 +139,12 @@ impl ReferenceEncoder {
             (_, None) => return Err(absent(EncoderTensor::HeadDense)),
         };
         let words = table(EncoderTensor::Words)?;
-        let first_norm = norm(EncoderTensor::Norm, EncoderTensor::NormBias)?;
         Ok(ReferenceEncoder {
             max_rows,
             words: words.ok_or_else(|| absent(EncoderTensor::Words))?,
             positions: table(EncoderTensor::Positions)?,
             types: table(EncoderTensor::Types)?,
-            norm: first_norm.ok_or_else(|| absent(EncoderTensor::Norm))?,
+            norm: norm(EncoderTensor::Norm, EncoderTensor::NormBias)?,
             layers: (0..config.layers.len())
                 .map(layer)
                 .collect::<Result<_, _>>()?,
@@ -182,7 +190,7 @@ impl ReferenceEncoder {
             }
             x.extend(row);
         }
-        x = self.norm.of(&x, config);
+        x = normed(&self.norm, &x, config);
         for (index, layer) in self.layers.iter().enumerate() {
             let attended = self.attention(index, &normed(&layer.attention_norm, &x, config));
             kernels::add(&mut x, &attended);
@@ -194,34 +202,39 @@ impl ReferenceEncoder {
         normed(&self.final_norm, &x, config)
     }
 
-    /// A row sees rows of its text on both sides, as far as the layer reaches: `x` `[tokens, hidden]`, result the same.
+    /// A row sees rows of its text as far as the layer reaches: `x` `[tokens, hidden]`, result the same.
     fn attention(&self, layer: usize, x: &[f64]) -> Vec<f64> {
         let config = &self.config;
-        let (hidden, head_dim) = (config.hidden, config.hidden / config.heads);
+        let (head_dim, shared) = (config.head_dim, config.heads / config.kv_heads);
         let (of, tensors) = (config.layers[layer], &self.layers[layer]);
         let [mut query, mut key, value] =
             [&tensors.query, &tensors.key, &tensors.value].map(|m| m.times(x));
-        if let Some(rope) = of.rope {
-            let half = config.ropes[rope].width / 2;
-            for rows in [&mut query, &mut key] {
-                for (position, row) in rows.chunks_exact_mut(hidden).enumerate() {
-                    let angles = &self.angles[rope][position * half..][..half];
-                    for head in row.chunks_exact_mut(head_dim) {
-                        turn(head, angles);
+        let widths = [config.heads, config.kv_heads].map(|heads| heads * head_dim);
+        for (index, rows) in [&mut query, &mut key].into_iter().enumerate() {
+            for (position, row) in rows.chunks_exact_mut(widths[index]).enumerate() {
+                for head in row.chunks_exact_mut(head_dim) {
+                    if let Some(norms) = &tensors.head_norms {
+                        let normed = kernels::rms_norm(head, &norms[index], config.norm_epsilon);
+                        head.copy_from_slice(&normed);
+                    }
+                    if let Some(rope) = of.rope {
+                        let half = config.ropes[rope].width / 2;
+                        turn(head, &self.angles[rope][position * half..][..half]);
                     }
                 }
             }
         }
         let scale = 1.0 / (head_dim as f64).sqrt();
-        let mut attended = Vec::with_capacity(x.len());
-        for (position, row) in query.chunks_exact(hidden).enumerate() {
+        let mut attended = Vec::with_capacity(query.len());
+        for (position, row) in query.chunks_exact(widths[0]).enumerate() {
             for (head, query) in row.chunks_exact(head_dim).enumerate() {
-                let near = |(other, _): &(usize, &[f64])| {
-                    (of.reach).is_none_or(|reach| other.abs_diff(position) <= reach)
+                let sees = |(other, _): &(usize, &[f64])| {
+                    let near = (of.reach).is_none_or(|reach| other.abs_diff(position) <= reach);
+                    near && !(config.causal && *other > position)
                 };
                 let seen = |rows: &[f64]| -> Vec<Vec<f64>> {
-                    let rows = rows.chunks_exact(hidden).enumerate().filter(near);
-                    rows.map(|(_, row)| row[head * head_dim..][..head_dim].to_vec())
+                    let rows = rows.chunks_exact(widths[1]).enumerate().filter(sees);
+                    rows.map(|(_, row)| row[head / shared * head_dim..][..head_dim].to_vec())
                         .collect()
                 };
                 let (keys, values) = (seen(&key), seen(&value));
@@ -238,6 +251,7 @@ impl ReferenceEncoder {
         let pooled = |pooling| match pooling {
             Pooling::Mean => kernels::mean_of_rows(x, self.config.hidden),
             Pooling::First => x[..self.config.hidden].to_vec(),
+            Pooling::Last => x[x.len() - self.config.hidden..].to_vec(),
         };
         match &self.head {
             Head::Embedding(pooling) => {
@@ -267,7 +281,12 @@ impl ReferenceEncoder {
 
 impl Norm {
     fn of(&self, x: &[f64], config: &EncoderConfig) -> Vec<f64> {
-        kernels::layer_norm(x, &self.weight, &self.bias, config.norm_epsilon)
+        if !config.rms_norms {
+            return kernels::layer_norm(x, &self.weight, &self.bias, config.norm_epsilon);
+        }
+        let rows = x.chunks_exact(self.weight.len());
+        rows.flat_map(|row| kernels::rms_norm(row, &self.weight, config.norm_epsilon))
+            .collect()
     }
 
     fn len(&self) -> usize {
@@ -324,6 +343,12 @@ impl Layer {
         let matrices = matrices.into_iter().chain(&self.gate);
         matrices.map(|m| m.len()).sum::<usize>()
             + norms.into_iter().flatten().map(Norm::len).sum::<usize>()
+            + self
+                .head_norms
+                .iter()
+                .flatten()
+                .map(Vec::len)
+                .sum::<usize>()
     }
 }
 
@@ -362,7 +387,7 @@ impl Encoder for ReferenceEncoder {
             self.types.as_ref(),
         ];
         let tables = tables.into_iter().flatten().map(Matrix::len);
-        let norms = [Some(&self.norm), self.final_norm.as_ref()];
+        let norms = [self.norm.as_ref(), self.final_norm.as_ref()];
         let norms = norms.into_iter().flatten().map(Norm::len);
         let elements = tables.sum::<usize>()
             + norms.sum::<usize>()

@@ -80,7 +80,7 @@ pub const PACKED_DECODERS: [&str; 9] = [
 ];
 
 /// Encoders of every family: what makes vectors, scores of labels, and scores of pairs of texts.
-pub const ENCODERS: [&str; 13] = [
+pub const ENCODERS: [&str; 15] = [
     "bert-f16",
     "bert-first-token-bf16",
     "roberta-f16",
@@ -94,6 +94,8 @@ pub const ENCODERS: [&str; 13] = [
     "modernbert-classes-f32",
     "modernbert-relevance-f16",
     "nomic-bert-f16",
+    "qwen3-embedding-bf16",
+    "mistral-embedding-f16",
 ];
 
 /// Tokens and the logits they must give.

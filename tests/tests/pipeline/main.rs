@@ -11,6 +11,7 @@ mod deploy;
 mod disk;
 mod docs;
 mod doors;
+mod embed;
 mod examples;
 mod faults;
 mod fed;

@@ -114,22 +114,21 @@ impl<'a> EncoderLoading<'a> {
         Ok(self.checkpoint.encoder_tensor(tensor)?)
     }
 
-    /// Vectors one after another, each cut into blocks that are padded by themselves. Of one that the model does not have, as
-    /// many zeros.
+    /// Vectors of given widths one after another, each cut into blocks that are padded by themselves. Of one that the model does
+    /// not have, as many zeros.
     fn vectors(
         &self,
         what: &'static str,
-        tensors: &[EncoderTensor],
-        width: usize,
+        tensors: &[(EncoderTensor, usize)],
         block: usize,
     ) -> Result<Buffer, LoadError> {
         let (mut values, mut all) = (Vec::new(), Vec::new());
-        for tensor in tensors {
+        for (tensor, width) in tensors {
             match self.config.shape(*tensor) {
                 Some(_) => self.tensor(*tensor)?.read_row(0, &mut values)?,
                 None => {
                     values.clear();
-                    values.resize(width, 0.0);
+                    values.resize(*width, 0.0);
                 }
             }
             for block in values.chunks(block) {
@@ -141,10 +140,10 @@ impl<'a> EncoderLoading<'a> {
     }
 
     fn bias(&self, tensor: EncoderTensor, width: usize) -> Result<Buffer, LoadError> {
-        self.vectors("bias", &[tensor], width, width)
+        self.vectors("bias", &[(tensor, width)], width)
     }
 
-    /// A LayerNorm of a sum with `addend`, in the place of `stream` or beside it.
+    /// A norm of a sum with `addend`, in the place of `stream` or beside it.
     fn norm(
         &self,
         builder: &mut Builder<'_>,
@@ -154,7 +153,7 @@ impl<'a> EncoderLoading<'a> {
     ) -> Result<(), LoadError> {
         let hidden = self.config.hidden;
         let what = "weight and bias of a norm";
-        let weights = self.vectors(what, &[weight, bias], hidden, hidden)?;
+        let weights = self.vectors(what, &[(weight, hidden), (bias, hidden)], hidden)?;
         builder.layer_norm(LayerNorm {
             weights: &weights,
             stream,
@@ -162,6 +161,7 @@ impl<'a> EncoderLoading<'a> {
             normed,
             width: hidden,
             epsilon: self.config.norm_epsilon,
+            rms: self.config.rms_norms,
             of,
         })
     }
@@ -227,7 +227,7 @@ impl<'a> EncoderLoading<'a> {
                 false => None,
             },
             branch: self.activation("output of a branch", sizes.hidden)?,
-            qkv: self.activation("queries, keys and values", 3 * sizes.query)?,
+            qkv: self.activation("queries, keys and values", sizes.qkv)?,
             scores: self.storage("scores of attention", sizes.scores())?,
             attended: self.activation("attention output", sizes.query)?,
             active: self.activation("feed-forward activations", sizes.intermediate)?,
@@ -241,13 +241,20 @@ impl<'a> EncoderLoading<'a> {
             Some(places) => Addend::OfPlace(places),
             None => Addend::Same(&nothing),
         };
-        let norm = [EncoderTensor::Norm, EncoderTensor::NormBias];
-        self.norm(
-            &mut builder,
-            norm,
-            (&rows.stream, addend, None),
-            Count::Rows,
-        )?;
+        match &rows.normed {
+            // The first layer begins with its own.
+            Some(normed) if !config.first_norm => {
+                let norm = [Part::AttentionNorm, Part::AttentionNormBias];
+                let norm = norm.map(|part| EncoderTensor::Layer(0, part));
+                let sum = (&rows.stream, addend, Some(normed));
+                self.norm(&mut builder, norm, sum, Count::Rows)?;
+            }
+            _ => {
+                let norm = [EncoderTensor::Norm, EncoderTensor::NormBias];
+                let sum = (&rows.stream, addend, None);
+                self.norm(&mut builder, norm, sum, Count::Rows)?;
+            }
+        }
         let angles = self.angles()?;
         for layer in 0..config.layers.len() {
             self.layer(&mut builder, layer, (&rows, &angles), &pass_buffers.tiles)?;
@@ -278,7 +285,7 @@ impl<'a> EncoderLoading<'a> {
         tiles: &Buffer,
     ) -> Result<(), LoadError> {
         let (config, of) = (self.config, |part| EncoderTensor::Layer(layer, part));
-        let head_dim = self.sizes.head_dim;
+        let heads = self.sizes.heads;
         let LayerMatrices {
             qkv,
             output,
@@ -289,25 +296,34 @@ impl<'a> EncoderLoading<'a> {
             Some(layer) => (layer.reach, layer.rope),
             None => (None, None),
         };
-        // The first layer has no norm of its own before attention.
+        // The first layer has no norm of its own where words were normed.
         let input = match &rows.normed {
-            Some(normed) if layer > 0 => normed,
+            Some(normed) if layer > 0 || !config.first_norm => normed,
             _ => &rows.stream,
         };
         let qkv = self.pack("queries, keys and values", qkv)?;
-        let biases = [Part::QueryBias, Part::KeyBias, Part::ValueBias].map(of);
-        let bias = self.vectors("biases of heads", &biases, config.hidden, head_dim)?;
+        let biases = [
+            (Part::QueryBias, heads.queries),
+            (Part::KeyBias, heads.keys),
+            (Part::ValueBias, heads.keys),
+        ];
+        let biases = biases.map(|(part, count)| (of(part), count * heads.dim));
+        let bias = self.vectors("biases of heads", &biases, heads.dim)?;
         builder.matmul_bias(&qkv, &bias, [input, &rows.qkv], None, Count::Rows)?;
+        if config.head_norms {
+            let norms = [Part::QueryNorm, Part::KeyNorm].map(|part| (of(part), heads.dim));
+            let weights = self.vectors("norms of heads", &norms, heads.dim)?;
+            builder.norm_heads(&weights, &rows.qkv, heads, config.norm_epsilon)?;
+        }
         if let Some((angles, rope)) =
             rope.and_then(|index| angles.get(index).zip(config.ropes.get(index)))
         {
-            let sizes = [config.heads, head_dim, rope.width / 2];
-            builder.turn_text(angles, &rows.qkv, sizes)?;
+            builder.turn_text(angles, &rows.qkv, heads, rope.width / 2)?;
         }
         builder.text_attention(TextAttention {
-            heads: config.heads,
-            head_dim,
+            heads,
             reach,
+            causal: config.causal,
             tiles,
             qkv: &rows.qkv,
             scores: &rows.scores,
@@ -368,16 +384,15 @@ impl<'a> EncoderLoading<'a> {
         let hidden = self.config.hidden;
         let (scoring, scores) = match (&self.config.head, self.config.scoring) {
             (EncoderHead::Embedding(pooling), _) => {
-                let mean = *pooling == Pooling::Mean;
                 let buffers = [&rows.stream, &pass_buffers.vectors];
-                return builder.pool(&pass_buffers.texts, buffers, hidden, mean);
+                return builder.pool(&pass_buffers.texts, buffers, hidden, *pooling);
             }
             (head, scoring) => (scoring.unwrap_or(SCORING), head.scores().unwrap_or(1)),
         };
         let pooled = self.activation("pooled rows", self.sizes.hidden)?;
         let inner = self.activation("inner rows of the head", self.sizes.hidden)?;
-        let mean = scoring.pooling == Pooling::Mean;
-        builder.pool(&pass_buffers.texts, [&rows.stream, &pooled], hidden, mean)?;
+        let buffers = [&rows.stream, &pooled];
+        builder.pool(&pass_buffers.texts, buffers, hidden, scoring.pooling)?;
         let [dense, output] = head_matrices(self.checkpoint)?;
         let dense = self.pack("head dense", dense)?;
         let bias = self.bias(EncoderTensor::HeadDenseBias, hidden)?;
@@ -428,7 +443,7 @@ impl<'a> LayerMatrices<'a> {
         layer: usize,
     ) -> Result<LayerMatrices<'a>, LoadError> {
         let part = |part| checkpoint.encoder_tensor(EncoderTensor::Layer(layer, part));
-        let head_dim = config.hidden / config.heads;
+        let head_dim = config.head_dim;
         let qkv = vec![part(Part::Query)?, part(Part::Key)?, part(Part::Value)?];
         Ok(LayerMatrices {
             qkv: Packing::heads(qkv, head_dim),
@@ -465,6 +480,9 @@ pub(super) fn tested(
     let mut tested = vec![Tested::LayerNorm, Tested::TextAttention, Tested::Pool];
     if config.pre_norm {
         tested.push(Tested::LayerNormApart);
+    }
+    if config.head_norms {
+        tested.push(Tested::TextHeadNorms);
     }
     if !config.ropes.is_empty() {
         tested.push(Tested::TurnedTexts);
@@ -522,16 +540,22 @@ pub(super) fn weight_bytes(
         0 => 0,
         _ => sizes.types * sizes.places,
     };
-    let mut vectors = (places + 3 + 2 * usize::from(config.pre_norm)) * sizes.hidden;
+    let mut vectors =
+        (places + 1 + 2 * usize::from(config.first_norm) + 2 * usize::from(config.pre_norm))
+            * sizes.hidden;
     let angles = config.ropes.iter().map(|rope| sizes.context * rope.width);
     vectors += angles.sum::<usize>();
     for layer in 0..config.layers.len() {
         let matrices = LayerMatrices::new(checkpoint, config, layer)?;
         bytes += matrices.all().map(Packing::bytes).iter().sum::<u64>();
         // Two norms and two biases, of which the first layer may have a norm less.
-        let norms = if config.pre_norm && layer == 0 { 2 } else { 4 };
+        let none = config.pre_norm && config.first_norm && layer == 0;
+        let norms = if none { 2 } else { 4 };
         let up = if config.gated { 0 } else { sizes.intermediate };
-        vectors += 3 * sizes.query + (norms + 2) * sizes.hidden + up;
+        vectors += sizes.qkv + (norms + 2) * sizes.hidden + up;
+        if config.head_norms {
+            vectors += 2 * padded(config.head_dim);
+        }
     }
     if config.head.scores().is_some() {
         bytes += head_matrices(checkpoint)?

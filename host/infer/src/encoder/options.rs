@@ -4,7 +4,7 @@ use tidegate_weights::EncoderConfig;
 
 use super::pass::{PassSizes, quads_of};
 use crate::decoder::MemoryReport;
-use crate::kernels::KernelVariant;
+use crate::kernels::{KernelVariant, TextHeads};
 use crate::load_error::LoadError;
 use crate::matrix::padded;
 
@@ -51,12 +51,13 @@ pub(super) struct EncoderSizes {
     pub(super) types: usize,
     /// Rows of the table of what is added to a word, for each type.
     pub(super) places: usize,
-    pub(super) heads: usize,
-    pub(super) head_dim: usize,
+    pub(super) heads: TextHeads,
     /// Elements of a row, padded.
     pub(super) hidden: usize,
-    /// Elements of a row of heads, each padded.
+    /// Elements of a row of query heads, each padded.
     pub(super) query: usize,
+    /// The same of queries, keys and values.
+    pub(super) qkv: usize,
     /// Elements of a row of the feed-forward layer, padded.
     pub(super) intermediate: usize,
     /// Elements of a vector, padded.
@@ -87,7 +88,11 @@ impl EncoderSizes {
                 });
             }
         }
-        let head_dim = config.hidden / config.heads;
+        let heads = TextHeads {
+            queries: config.heads,
+            keys: config.kv_heads,
+            dim: config.head_dim,
+        };
         // All rows in texts as long as they can be; an odd row more for each that is not.
         let all = rows.div_ceil(context) * quads_of(context);
         let quads = all.min(SCORES / 16 / config.heads).max(quads_of(context));
@@ -96,10 +101,10 @@ impl EncoderSizes {
             context,
             types: config.token_types(),
             places: if config.positions > 0 { context } else { 1 },
-            heads: config.heads,
-            head_dim,
+            heads,
             hidden: padded(config.hidden),
-            query: config.heads * padded(head_dim),
+            query: heads.queries * padded(heads.dim),
+            qkv: heads.all() * padded(heads.dim),
             intermediate: padded(config.intermediate),
             vector: padded(config.head.scores().unwrap_or(config.hidden)),
             quads,
@@ -111,20 +116,20 @@ impl EncoderSizes {
     /// What the words of a pass depend on.
     pub(super) fn of_pass(&self) -> PassSizes {
         PassSizes {
-            heads: self.heads,
+            heads: self.heads.queries,
             places: self.places,
         }
     }
 
     /// Bytes of the scores of a pass.
     pub(super) fn scores(&self) -> usize {
-        self.quads * self.heads * 16
+        self.quads * self.heads.queries * 16
     }
 
     /// What the whole encoder takes.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let streams = if self.pre_norm { 3 } else { 2 };
-        let widths = streams * self.hidden + 4 * self.query + self.intermediate;
+        let widths = streams * self.hidden + self.qkv + self.query + self.intermediate;
         let head = if self.scores { 2 * self.hidden } else { 0 };
         let texts = head + 2 * self.vector;
         let words = 4 + 4 + 2;

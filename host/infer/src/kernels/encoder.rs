@@ -1,5 +1,7 @@
 //! Kernels of encoders: what is not a product with weights.
 
+use tidegate_weights::Pooling;
+
 use super::Kernel;
 use super::binding::{Access, Bindings};
 use super::norm::{needs, reduction};
@@ -30,6 +32,8 @@ pub enum EncoderKernel {
         /// Whether the norm goes beside the sum, and not in its place.
         apart: bool,
     },
+    /// RMSNorm of heads.
+    HeadNorm,
     /// Rotary positions.
     Turn,
     /// Queries times keys.
@@ -63,6 +67,7 @@ impl EncoderKernel {
             EncoderKernel::Softmax { .. } => "encoder_softmax",
             EncoderKernel::Values { .. } => "encoder_values",
             EncoderKernel::Pool => "encoder_pool",
+            EncoderKernel::HeadNorm => "encoder_head_norm",
             EncoderKernel::Turn => "encoder_turn",
             EncoderKernel::Tanh => "encoder_tanh",
             EncoderKernel::Relu => "encoder_relu",
@@ -106,6 +111,7 @@ impl EncoderKernel {
                 (4, Uniform),
                 (5, Write),
             ],
+            EncoderKernel::HeadNorm => &[(2, Read), (3, Write), (4, Uniform)],
             EncoderKernel::Turn => &[(0, Read), (2, Read), (3, Write), (4, Uniform)],
             EncoderKernel::Scores { .. } | EncoderKernel::Pool => {
                 &[(1, Read), (2, Read), (3, Write), (4, Uniform)]
@@ -154,6 +160,7 @@ impl EncoderKernel {
                 join(&lanes, &[tiles, shader!("encoder/encoder_values.wgsl")])
             }
             EncoderKernel::Pool => join(&lanes, &[shader!("encoder/encoder_pool.wgsl")]),
+            EncoderKernel::HeadNorm => join(&lanes, &[shader!("encoder/encoder_head_norm.wgsl")]),
             EncoderKernel::Turn => {
                 let files = [shader!("step.wgsl"), shader!("encoder/encoder_turn.wgsl")];
                 join(&lanes, &files)
@@ -165,6 +172,7 @@ impl EncoderKernel {
 
     pub(crate) fn in_use() -> Vec<EncoderKernel> {
         let mut kernels = vec![
+            EncoderKernel::HeadNorm,
             EncoderKernel::Turn,
             EncoderKernel::Pool,
             EncoderKernel::Tanh,
@@ -212,7 +220,7 @@ impl<'a> Addend<'a> {
     }
 }
 
-/// A LayerNorm of rows, or of one row for each text.
+/// A LayerNorm or RMSNorm of rows, or of one row for each text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LayerNorm<'a> {
     /// Weight and bias, each padded.
@@ -224,6 +232,8 @@ pub(crate) struct LayerNorm<'a> {
     pub(crate) normed: Option<&'a Buffer>,
     pub(crate) width: usize,
     pub(crate) epsilon: f64,
+    /// Whether it is an RMSNorm.
+    pub(crate) rms: bool,
     /// [`Count::Rows`] or [`Count::Samples`].
     pub(crate) of: Count,
 }
@@ -231,18 +241,40 @@ pub(crate) struct LayerNorm<'a> {
 /// The reach of a row that sees its whole text.
 const WHOLE_TEXT: usize = 1 << 30;
 
+/// The heads of a row of queries, keys and values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextHeads {
+    /// Query heads.
+    pub(crate) queries: usize,
+    /// Key heads, and as many value heads; divides `queries`.
+    pub(crate) keys: usize,
+    /// Width of a head.
+    pub(crate) dim: usize,
+}
+
+impl TextHeads {
+    /// All of a row.
+    pub(crate) fn all(self) -> usize {
+        self.queries + 2 * self.keys
+    }
+
+    /// Those of queries and keys, which come first.
+    fn turned(self) -> usize {
+        self.queries + self.keys
+    }
+}
+
 /// The attention of an encoder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextAttention<'a> {
-    /// Heads.
-    pub(crate) heads: usize,
-    /// Width of a head.
-    pub(crate) head_dim: usize,
+    pub(crate) heads: TextHeads,
     /// Rows to each side that a row sees beside its own; none is all of its text.
     pub(crate) reach: Option<usize>,
+    /// Whether it sees none behind it.
+    pub(crate) causal: bool,
     /// `[tiles]` of `Tile` in `shaders/encoder/encoder.wgsl`.
     pub(crate) tiles: &'a Buffer,
-    /// `[rows, 3 * heads, padded head]` f32.
+    /// `[rows, all heads, padded head]` f32.
     pub(crate) qkv: &'a Buffer,
     /// `[tiles, heads, 4 rows, keys]` f32.
     pub(crate) scores: &'a Buffer,
@@ -251,7 +283,7 @@ pub(crate) struct TextAttention<'a> {
 }
 
 impl Builder<'_> {
-    /// A LayerNorm of a sum.
+    /// A norm of a sum.
     pub(crate) fn layer_norm(&mut self, of: LayerNorm<'_>) -> Result<(), LoadError> {
         let base = self.kernels.base;
         let kernel = EncoderKernel::Norm {
@@ -260,7 +292,8 @@ impl Builder<'_> {
         };
         let width4 = (padded(of.width) / 4) as u32;
         let epsilon = (of.epsilon as f32).to_bits();
-        let parameters = [width4, of.width as u32, epsilon, of.addend.word()];
+        let (addend, rms) = (of.addend.word(), u32::from(of.rms));
+        let parameters = [width4, of.width as u32, epsilon, addend, rms, 0, 0, 0];
         let parameters = self.uniform("encoder norm", &parameters);
         let each = match base {
             Base::Software => kernel.lanes(),
@@ -279,17 +312,52 @@ impl Builder<'_> {
         self.dispatch(of.of, &[choice], &buffers, work, &[])
     }
 
-    /// Turns queries and keys of `qkv` `[rows, 3 * heads, padded head]`, in place, by `angles` `[context, half]` of (cos, sin).
+    /// RMSNorm of query and key heads of `qkv` `[rows, all heads, padded head]`, in place. `weights` are those of queries and of
+    /// keys, each padded.
+    pub(crate) fn norm_heads(
+        &mut self,
+        weights: &Buffer,
+        qkv: &Buffer,
+        heads: TextHeads,
+        epsilon: f64,
+    ) -> Result<(), LoadError> {
+        let kernel = EncoderKernel::HeadNorm;
+        let (normed, stride4) = (heads.turned() as u32, (padded(heads.dim) / 4) as u32);
+        let parameters = [
+            heads.queries as u32,
+            normed,
+            stride4,
+            heads.all() as u32,
+            heads.dim as u32,
+            (epsilon as f32).to_bits(),
+            0,
+            0,
+        ];
+        let parameters = self.uniform("encoder head norm", &parameters);
+        let of = Count::Rows;
+        let grid = [
+            Axis::Fixed(normed.div_ceil(kernel.lanes())),
+            Axis::Per { of, each: 1 },
+            Axis::Fixed(1),
+        ];
+        let choice = SizedKernel::always(Kernel::Encoder(kernel), grid);
+        let work = Work::Rows(8 * u64::from(normed * stride4));
+        self.dispatch(of, &[choice], &[weights, qkv, &parameters], work, &[])
+    }
+
+    /// Turns queries and keys of `qkv` `[rows, all heads, padded head]`, in place, by `angles` `[context, half]` of (cos, sin).
     pub(crate) fn turn_text(
         &mut self,
         angles: &Buffer,
         qkv: &Buffer,
-        [heads, head_dim, half]: [usize; 3],
+        heads: TextHeads,
+        half: usize,
     ) -> Result<(), LoadError> {
         let kernel = EncoderKernel::Turn;
-        let parameters = [heads, padded(head_dim), half, 0].map(|word| word as u32);
+        let parameters = [heads.turned(), padded(heads.dim), half, heads.all()];
+        let parameters = parameters.map(|word| word as u32);
         let parameters = self.uniform("encoder turn", &parameters);
-        let pairs = 2 * heads * half;
+        let pairs = heads.turned() * half;
         let of = Count::Rows;
         let grid = [
             Axis::Fixed((pairs as u32).div_ceil(kernel.lanes())),
@@ -305,18 +373,21 @@ impl Builder<'_> {
     pub(crate) fn text_attention(&mut self, of: TextAttention<'_>) -> Result<(), LoadError> {
         let base = self.kernels.base;
         let software = base == Base::Software;
-        let (heads, head4) = (of.heads as u32, (padded(of.head_dim) / 4) as u32);
+        let TextHeads { queries, keys, dim } = of.heads;
+        let (heads, head4) = (queries as u32, (padded(dim) / 4) as u32);
         let tiles = Axis::Per { of: TILES, each: 1 };
-        let scale = (1.0 / (of.head_dim as f64).sqrt()) as f32;
-        let reach = of.reach.unwrap_or(WHOLE_TEXT).min(WHOLE_TEXT) as u32;
-        let parameters = [heads, head4, scale.to_bits(), reach];
+        let scale = (1.0 / (dim as f64).sqrt()) as f32;
+        let before = of.reach.unwrap_or(WHOLE_TEXT).min(WHOLE_TEXT) as u32;
+        let ahead = if of.causal { 0 } else { before };
+        let keys = keys as u32;
+        let parameters = [heads, head4, scale.to_bits(), before, ahead, keys, 0, 0];
         let parameters = self.uniform("encoder attention", &parameters);
         // Four rows of a tile see every row of their text.
-        let pairs = 4 * of.heads as u64;
+        let pairs = 4 * queries as u64;
         let sees = of.reach.map_or(u32::MAX, |reach| {
             (2 * reach as u64 + 1).min(u64::from(u32::MAX)) as u32
         });
-        let products = Work::positions(pairs * padded(of.head_dim) as u64, sees);
+        let products = Work::positions(pairs * padded(dim) as u64, sees);
 
         let kernel = Kernel::Encoder(EncoderKernel::Scores { software });
         let choice = SizedKernel::always(kernel, [tiles, Axis::Fixed(heads), Axis::Fixed(1)]);
@@ -351,17 +422,22 @@ impl Builder<'_> {
         self.dispatch(TILES, &[choice], &buffers, products, &[])
     }
 
-    /// The mean or the first of each text's rows: `stream` `[rows, padded width]` into `pooled` `[texts, padded width]`.
+    /// The mean, the first or the last of each text's rows: `stream` `[rows, padded width]` into `pooled` `[texts, padded width]`.
     /// `texts` is `[texts]` of first row and rows.
     pub(crate) fn pool(
         &mut self,
         texts: &Buffer,
         [stream, pooled]: [&Buffer; 2],
         width: usize,
-        mean: bool,
+        pooling: Pooling,
     ) -> Result<(), LoadError> {
         let width4 = (padded(width) / 4) as u32;
-        let parameters = self.uniform("pooling", &[width4, u32::from(mean), 0, 0]);
+        let which = match pooling {
+            Pooling::First => 0,
+            Pooling::Mean => 1,
+            Pooling::Last => 2,
+        };
+        let parameters = self.uniform("pooling", &[width4, which, 0, 0]);
         let buffers = [texts, stream, pooled, &parameters];
         self.by_texts(EncoderKernel::Pool, width, &buffers)
     }

@@ -48,6 +48,8 @@ class Family:
     pooling: str = "classes"
     # Encoders: whether tokens are of two types.
     pairs: bool = False
+    # Encoders: whether sentence-transformers is asked for vectors of texts as well.
+    texts: bool = False
     # config.json has keys that transformers does not read.
     foreign: bool = False
     # Files beside the model.
@@ -521,6 +523,16 @@ def modernbert_shapes(**more) -> dict:
     return common | more
 
 
+def pooled(mode: str) -> dict[str, object]:
+    """The files of sentence-transformers beside a model that makes vectors."""
+    kinds = ["Transformer", "Pooling", "Normalize"]
+    modules = [
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for index, (kind, path) in enumerate(zip(kinds, ["", "1_Pooling", "2_Normalize"]))
+    ]
+    return {"modules.json": modules, "1_Pooling/config.json": {"word_embedding_dimension": 24, f"pooling_mode_{mode}": True}}
+
+
 def hub_modernbert(text: dict) -> dict:
     """As it was published: which layers see all, and both bases, by keys of their own."""
     ropes = text.pop("rope_parameters")
@@ -641,6 +653,7 @@ ENCODERS = [
     ),
     Family(
         "modernbert-bf16", "ModernBertModel", ModernBertConfig(**modernbert_shapes()), BF16, [1, 7, 48], pooling="mean",
+        texts=True,
     ),
     Family(
         "modernbert-classes-f32",
@@ -680,5 +693,28 @@ ENCODERS = [
         foreign=True,
         pooling="mean",
         pairs=True,
+    ),
+    Family(
+        # A decoder whose last row is the vector, as Qwen3-Embedding is published.
+        "qwen3-embedding-bf16",
+        "Qwen3Model",
+        Qwen3Config(**shapes(64, 24, 40, 2, 4, 2, head_dim=16), rope_parameters=PLAIN_ROPE),
+        BF16,
+        [1, 9, 40],
+        hub=lambda text: hub()(text) | {"architectures": ["Qwen3ForCausalLM"]},
+        pooling="last",
+        files=pooled("lasttoken"),
+        texts=True,
+    ),
+    Family(
+        # A window, and no norms of heads; the mean of rows that see what is before them.
+        "mistral-embedding-f16",
+        "MistralModel",
+        MistralConfig(**shapes(64, 24, 40, 2, 4, 2, sliding_window=10), rope_parameters=PLAIN_ROPE),
+        F16,
+        [4, 40],
+        hub=hub(),
+        pooling="mean",
+        files=pooled("mean_tokens"),
     ),
 ]

@@ -17,6 +17,7 @@ Each folder is a model as its maker would publish it: `config.json` and `model.s
 - of a GGUF file also `"dequantized"`: the CRC-32 of every tensor as the gguf package dequantizes it; of a packed model as
   its definition does;
 - of a model that scores pairs also `pairs.json`: texts and their scores by sentence-transformers (`cross_encoders.py`);
+- of some that make vectors `texts.json`: texts and their vectors by sentence-transformers (`sentence_encoders.py`);
 - `expected.f64`, little-endian f64: for every case, the logits `[positions, vocabulary]`; or the vector `[width]`.
 
 What is expected is computed in float64 throughout: the stored weights (f32, f16, bf16) are widened without loss, and
@@ -43,6 +44,7 @@ from cross_encoders import golden_pairs
 from families import DECODERS, ENCODERS, WIDE
 from gguf_files import FILES, write_gguf
 from packed_files import PACKED, pack_model
+from sentence_encoders import golden_texts
 from safetensors.torch import load_file, save_file
 
 HERE = pathlib.Path(__file__).parent
@@ -198,6 +200,9 @@ def golden_encoder(family) -> None:
         if family.pooling == "mean":
             vector = out.last_hidden_state[0].mean(0)
             vector = vector / vector.norm()
+        elif family.pooling == "last":
+            vector = out.last_hidden_state[0, -1]
+            vector = vector / vector.norm()
         elif family.pooling == "first":
             vector = out.last_hidden_state[0, 0]
             vector = vector / vector.norm()
@@ -212,6 +217,8 @@ def golden_encoder(family) -> None:
     for file, text in family.files.items():
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text(json.dumps(text, indent=1) + "\n")
+    if family.texts:
+        golden_texts(family, folder)
 
 
 def golden_gguf(file) -> None:

@@ -2,7 +2,7 @@
 
 use tidegate_contract::ScoreScale;
 
-use super::{Activation, Rope};
+use super::{Activation, ModelConfig, Rope};
 
 /// How the rows of a text become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Pooling {
     Mean,
     /// The first.
     First,
+    /// The last, which has seen all others where rows see what is before them.
+    Last,
 }
 
 /// What stands on top of an encoder.
@@ -64,7 +66,7 @@ pub struct Scoring {
 /// What differs from layer to layer of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderLayer {
-    /// Positions to each side that a row sees beside its own; none is all of its text.
+    /// Positions to each side, or before it where [`EncoderConfig::causal`], that a row sees beside its own; none is all of them.
     pub reach: Option<usize>,
     /// Which rotary table queries and keys turn by: index into [`EncoderConfig::ropes`]; none does not turn.
     pub rope: Option<usize>,
@@ -73,20 +75,22 @@ pub struct EncoderLayer {
 /// Which products and norms of an encoder have biases; what makes scores says so itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderBiases {
-    /// Queries, keys, values, and the attention output.
-    pub attention: bool,
+    /// Queries, keys and values.
+    pub heads: bool,
+    /// The attention output.
+    pub output: bool,
     /// Both products of the feed-forward layer.
     pub feed_forward: bool,
-    /// Every LayerNorm.
+    /// Every norm.
     pub norms: bool,
 }
 
-/// A validated encoder: every row sees rows on both sides of it, and every norm is a LayerNorm.
+/// A validated encoder: what makes a vector or scores of all rows of a text at once.
 ///
-/// `x = norm(word + position + type)`, where positions and types are, if it has them. A layer goes
+/// `x = norm(word + position + type)`, with the positions, types and the norm that it has. A layer goes
 /// `x = norm(x + attention(x))`, `x = norm(x + feed_forward(x))`; or, with [`EncoderConfig::pre_norm`],
-/// `x += attention(norm(x))`, `x += feed_forward(norm(x))`, where the first layer has no norm before its attention and a norm
-/// follows the last one. `feed_forward(x)` is `down(activation(up(x)))`, or `down(activation(gate(x)) * up(x))`.
+/// `x += attention(norm(x))`, `x += feed_forward(norm(x))`, where a norm follows the last layer, and the first layer has none
+/// before its attention if words had one. `feed_forward(x)` is `down(activation(up(x)))`, or `down(activation(gate(x)) * up(x))`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncoderConfig {
     /// The name in the file.
@@ -101,10 +105,22 @@ pub struct EncoderConfig {
     pub layers: Vec<EncoderLayer>,
     /// Rotary tables.
     pub ropes: Vec<Rope>,
-    /// Heads; divides `hidden`.
+    /// Query heads.
     pub heads: usize,
-    /// Epsilon of every LayerNorm.
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Width of a head; even, at most [`ModelConfig::LARGEST_HEAD`].
+    pub head_dim: usize,
+    /// Whether a row sees only itself and rows before it, and not those behind it.
+    pub causal: bool,
+    /// Whether every query and key head is normed before it turns.
+    pub head_norms: bool,
+    /// Epsilon of every norm.
     pub norm_epsilon: f64,
+    /// Whether norms are RMSNorms, and not LayerNorms.
+    pub rms_norms: bool,
+    /// Whether words are normed before the first layer.
+    pub first_norm: bool,
     /// Whether norms stand before attention and feed-forward, and not after their sums.
     pub pre_norm: bool,
     /// Which parts have biases.
@@ -125,9 +141,16 @@ pub struct EncoderConfig {
     pub head: EncoderHead,
     /// How it makes scores, where it does.
     pub scoring: Option<Scoring>,
+    /// The decoder that it is stored as, where it is one without its head.
+    pub decoder: Option<Box<ModelConfig>>,
 }
 
 impl EncoderConfig {
+    /// Whether a layer has a norm before its attention.
+    pub(crate) fn is_normed_before(&self, layer: usize) -> bool {
+        self.pre_norm && (layer > 0 || !self.first_norm)
+    }
+
     /// Token types that texts can have: the tokens of a pair are of two, where the model tells them apart.
     #[must_use]
     pub fn token_types(&self) -> usize {

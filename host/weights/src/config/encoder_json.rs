@@ -11,7 +11,7 @@ use super::raw::Raw;
 use super::rope_json::{self, Around};
 use super::{
     Activation, Beside, ConfigError, EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer,
-    HeadActivation, Pooling, Rope, Scoring, values_json,
+    HeadActivation, LayerConfig, ModelConfig, Pooling, Rope, Scoring, values_json,
 };
 
 /// Whose keys and names of tensors an encoder has.
@@ -113,10 +113,17 @@ pub(super) fn encoder(
         layers,
         ropes,
         heads: sizes.heads,
+        kv_heads: sizes.heads,
+        head_dim: sizes.head_dim,
+        causal: false,
+        head_norms: false,
+        rms_norms: false,
+        first_norm: true,
         norm_epsilon: family.epsilon(config)?,
         pre_norm: family == Family::ModernBert,
         biases: EncoderBiases {
-            attention: learned,
+            heads: learned,
+            output: learned,
             feed_forward: learned,
             norms: family != Family::ModernBert || config.flag("norm_bias")?,
         },
@@ -133,7 +140,80 @@ pub(super) fn encoder(
             }
         },
         head,
+        decoder: None,
     }))
+}
+
+/// Decoders whose rows make embeddings, without their heads: those whose layers have nothing that encoders' do not.
+const DECODERS: [&str; 4] = [
+    "Qwen3ForCausalLM",
+    "Qwen2ForCausalLM",
+    "LlamaForCausalLM",
+    "MistralForCausalLM",
+];
+
+/// The name of the decoder that a bare model (`Qwen3Model`) is one without its head of.
+pub(super) fn with_head(architecture: &str) -> Option<&'static str> {
+    let bare = architecture.strip_suffix("Model")?;
+    let of = |name: &&&str| name.strip_suffix("ForCausalLM") == Some(bare);
+    DECODERS.iter().find(of).copied()
+}
+
+/// The encoder that a decoder is, where the files of sentence-transformers say how its rows are pooled.
+pub(super) fn of_decoder(
+    decoder: ModelConfig,
+    beside: &Beside,
+) -> Result<EncoderConfig, ConfigError> {
+    check_modules(beside.modules.as_deref().unwrap_or_default())?;
+    if !DECODERS.contains(&decoder.architecture.as_str()) {
+        let supported = format!("{} for embeddings", DECODERS.join(", "));
+        return Err(ConfigError::unsupported(
+            "architectures",
+            &decoder.architecture,
+            supported,
+        ));
+    }
+    let pooling = match &beside.pooling {
+        None => Pooling::Mean,
+        Some(pooling) => read_pooling(Raw(pooling))?,
+    };
+    let layer = |layer: &LayerConfig| EncoderLayer {
+        // A window counts the row's own position.
+        reach: layer.window.map(|window| window - 1),
+        rope: layer.rope,
+    };
+    Ok(EncoderConfig {
+        architecture: decoder.architecture.clone(),
+        vocabulary: decoder.vocabulary,
+        hidden: decoder.hidden,
+        intermediate: decoder.intermediate,
+        layers: decoder.layers.iter().map(layer).collect(),
+        ropes: decoder.ropes.clone(),
+        heads: decoder.heads,
+        kv_heads: decoder.kv_heads,
+        head_dim: decoder.head_dim,
+        causal: true,
+        head_norms: decoder.head_norms,
+        norm_epsilon: decoder.norm_epsilon,
+        rms_norms: true,
+        first_norm: false,
+        pre_norm: true,
+        biases: EncoderBiases {
+            heads: decoder.qkv_bias,
+            output: decoder.output_bias,
+            feed_forward: false,
+            norms: false,
+        },
+        activation: decoder.activation,
+        gated: true,
+        positions: 0,
+        first_position: 0,
+        types: 0,
+        context: most_tokens(beside, decoder.context)?,
+        head: EncoderHead::Embedding(pooling),
+        scoring: None,
+        decoder: Some(Box::new(decoder)),
+    })
 }
 
 /// Most tokens of a text, as sentence-transformers limits them.
@@ -520,7 +600,12 @@ fn read_pooling(pooling: Raw<'_>) -> Result<Pooling, ConfigError> {
         return match mode {
             "mean" => Ok(Pooling::Mean),
             "cls" => Ok(Pooling::First),
-            other => Err(ConfigError::unsupported("pooling_mode", other, "mean, cls")),
+            "lasttoken" => Ok(Pooling::Last),
+            other => Err(ConfigError::unsupported(
+                "pooling_mode",
+                other,
+                "mean, cls, lasttoken",
+            )),
         };
     }
     let modes = pooling
@@ -531,10 +616,11 @@ fn read_pooling(pooling: Raw<'_>) -> Result<Pooling, ConfigError> {
     match modes.as_slice() {
         [] | ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
         ["pooling_mode_cls_token"] => Ok(Pooling::First),
+        ["pooling_mode_lasttoken"] => Ok(Pooling::Last),
         others => Err(ConfigError::unsupported(
             "1_Pooling/config.json",
             others.join(", "),
-            "one of pooling_mode_mean_tokens, pooling_mode_cls_token",
+            "one of pooling_mode_mean_tokens, pooling_mode_cls_token, pooling_mode_lasttoken",
         )),
     }
 }

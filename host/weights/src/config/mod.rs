@@ -166,6 +166,10 @@ impl Architecture {
             .first()
             .and_then(Value::as_str)
             .ok_or_else(|| ConfigError::missing(key))?;
+        // A decoder with the files of sentence-transformers makes vectors.
+        let embeds = beside.modules.is_some();
+        let bare = encoder_json::with_head(name).filter(|_| embeds);
+        let name = bare.unwrap_or(name);
         if let Some(mut decoder) = json::decoder(name, config)? {
             // Models that are tuned to talk often name the end of a turn there alone.
             let more = beside
@@ -177,7 +181,10 @@ impl Architecture {
                     decoder.eos_tokens.push(token);
                 }
             }
-            return Ok(Architecture::Decoder(decoder));
+            return Ok(match embeds {
+                true => Architecture::Encoder(encoder_json::of_decoder(decoder, beside)?),
+                false => Architecture::Decoder(decoder),
+            });
         }
         match encoder_json::encoder(name, config, beside)? {
             Some(encoder) => Ok(Architecture::Encoder(encoder)),

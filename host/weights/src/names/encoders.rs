@@ -1,7 +1,7 @@
 //! The names that the transformers library and the makers of encoders give to tensors (`modeling_*.py` of each family).
 
 use super::huggingface::number_after;
-use super::{EncoderLayerTensor as Part, EncoderTensor};
+use super::{DecoderTensor, EncoderLayerTensor as Part, EncoderTensor, LayerTensor};
 use crate::config::{EncoderConfig, EncoderFamily as Family};
 
 /// What the name of a table of words may begin with, by the name of the table below it.
@@ -177,6 +177,35 @@ fn of_none(part: Part) -> &'static str {
         Part::Gate => "gate",
         _ => "none",
     }
+}
+
+/// The tensor of a decoder that one of an encoder is which is stored as a decoder; none that no decoder has.
+pub(crate) fn of_decoder(tensor: EncoderTensor) -> Option<DecoderTensor> {
+    let (layer, part) = match tensor {
+        EncoderTensor::Words => return Some(DecoderTensor::Embedding),
+        EncoderTensor::FinalNorm => return Some(DecoderTensor::FinalNorm),
+        EncoderTensor::Layer(layer, part) => (layer, part),
+        _ => return None,
+    };
+    let part = match part {
+        Part::AttentionNorm => LayerTensor::AttentionNorm,
+        Part::Query => LayerTensor::Query,
+        Part::QueryBias => LayerTensor::QueryBias,
+        Part::Key => LayerTensor::Key,
+        Part::KeyBias => LayerTensor::KeyBias,
+        Part::Value => LayerTensor::Value,
+        Part::ValueBias => LayerTensor::ValueBias,
+        Part::QueryNorm => LayerTensor::QueryNorm,
+        Part::KeyNorm => LayerTensor::KeyNorm,
+        Part::Output => LayerTensor::Output,
+        Part::OutputBias => LayerTensor::OutputBias,
+        Part::UpNorm => LayerTensor::MlpNorm,
+        Part::Gate => LayerTensor::Gate,
+        Part::Up => LayerTensor::Up,
+        Part::Down => LayerTensor::Down,
+        _ => return None,
+    };
+    Some(DecoderTensor::Layer(layer, part))
 }
 
 /// Which rows of a tensor a part is, where its tensor holds several: all rows, and the first of the part.

@@ -5,7 +5,7 @@ mod huggingface;
 mod shapes;
 
 pub(crate) use encoders::{
-    encoder_layer_of, encoder_name, encoder_prefixes, encoder_rows, old_norm_name,
+    encoder_layer_of, encoder_name, encoder_prefixes, encoder_rows, of_decoder, old_norm_name,
 };
 pub(crate) use huggingface::{decoder_layer_of, decoder_name};
 
@@ -86,7 +86,7 @@ pub enum EncoderTensor {
     Positions,
     /// `[types, hidden]`; where there are types.
     Types,
-    /// `[hidden]`
+    /// `[hidden]`; where [`crate::EncoderConfig::first_norm`].
     Norm,
     /// `[hidden]`; biases of norms where [`crate::EncoderBiases::norms`].
     NormBias,
@@ -117,7 +117,7 @@ pub enum EncoderTensor {
     reason = "the names say it; shapes follow from EncoderConfig"
 )]
 pub enum EncoderLayerTensor {
-    /// Before attention; where [`crate::EncoderConfig::pre_norm`], but for the first layer.
+    /// Before attention; where [`crate::EncoderConfig::pre_norm`], but for the first layer where words are normed.
     AttentionNorm,
     AttentionNormBias,
     Query,
@@ -126,6 +126,9 @@ pub enum EncoderLayerTensor {
     KeyBias,
     Value,
     ValueBias,
+    /// `[head_dim]`; where [`crate::EncoderConfig::head_norms`].
+    QueryNorm,
+    KeyNorm,
     Output,
     OutputBias,
     /// After attention; not where [`crate::EncoderConfig::pre_norm`].

@@ -28,7 +28,7 @@ const LAYER_TENSORS: [LayerTensor; 22] = [
     LayerTensor::SharedDown,
 ];
 
-const ENCODER_LAYER_TENSORS: [EncoderLayerTensor; 21] = [
+const ENCODER_LAYER_TENSORS: [EncoderLayerTensor; 23] = [
     EncoderLayerTensor::AttentionNorm,
     EncoderLayerTensor::AttentionNormBias,
     EncoderLayerTensor::Query,
@@ -37,6 +37,8 @@ const ENCODER_LAYER_TENSORS: [EncoderLayerTensor; 21] = [
     EncoderLayerTensor::KeyBias,
     EncoderLayerTensor::Value,
     EncoderLayerTensor::ValueBias,
+    EncoderLayerTensor::QueryNorm,
+    EncoderLayerTensor::KeyNorm,
     EncoderLayerTensor::Output,
     EncoderLayerTensor::OutputBias,
     EncoderLayerTensor::OutputNorm,
@@ -185,8 +187,8 @@ impl EncoderConfig {
             EncoderTensor::Words => (true, vec![self.vocabulary, hidden]),
             EncoderTensor::Positions => (self.positions > 0, vec![self.positions, hidden]),
             EncoderTensor::Types => (self.types > 0, vec![self.types, hidden]),
-            EncoderTensor::Norm => (true, vec![hidden]),
-            EncoderTensor::NormBias => (norms, vec![hidden]),
+            EncoderTensor::Norm => (self.first_norm, vec![hidden]),
+            EncoderTensor::NormBias => (self.first_norm && norms, vec![hidden]),
             EncoderTensor::FinalNorm => (self.pre_norm, vec![hidden]),
             EncoderTensor::FinalNormBias => (self.pre_norm && norms, vec![hidden]),
             EncoderTensor::HeadDense => (scoring.is_some(), vec![hidden, hidden]),
@@ -207,18 +209,24 @@ impl EncoderConfig {
         use EncoderLayerTensor as Part;
         let (hidden, intermediate) = (self.hidden, self.intermediate);
         let EncoderBiases {
-            attention,
+            heads,
+            output,
             feed_forward,
             norms,
         } = self.biases;
+        let normed = self.is_normed_before(layer);
+        let (query, key) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         let before = self.pre_norm;
         let (there, shape) = match part {
-            Part::Query | Part::Key | Part::Value | Part::Output => (true, vec![hidden, hidden]),
-            Part::QueryBias | Part::KeyBias | Part::ValueBias | Part::OutputBias => {
-                (attention, vec![hidden])
-            }
-            Part::AttentionNorm => (before && layer > 0, vec![hidden]),
-            Part::AttentionNormBias => (before && layer > 0 && norms, vec![hidden]),
+            Part::Query => (true, vec![query, hidden]),
+            Part::Key | Part::Value => (true, vec![key, hidden]),
+            Part::Output => (true, vec![hidden, query]),
+            Part::QueryBias => (heads, vec![query]),
+            Part::KeyBias | Part::ValueBias => (heads, vec![key]),
+            Part::OutputBias => (output, vec![hidden]),
+            Part::QueryNorm | Part::KeyNorm => (self.head_norms, vec![self.head_dim]),
+            Part::AttentionNorm => (normed, vec![hidden]),
+            Part::AttentionNormBias => (normed && norms, vec![hidden]),
             Part::UpNorm => (before, vec![hidden]),
             Part::UpNormBias => (before && norms, vec![hidden]),
             Part::OutputNorm | Part::DownNorm => (!before, vec![hidden]),

@@ -8,7 +8,7 @@ use crate::error::TensorError;
 use crate::format::{Format, GROUP};
 use crate::names::{
     DecoderTensor, EncoderTensor, LayerTensor, decoder_layer_of, decoder_name, encoder_layer_of,
-    encoder_name, encoder_prefixes, encoder_rows, old_norm_name,
+    encoder_name, encoder_prefixes, encoder_rows, of_decoder, old_norm_name,
 };
 use crate::reencoding::Losses;
 use crate::tensor::{Layout, Slice, Tensor};
@@ -29,16 +29,18 @@ impl Weights {
     /// Finds out what the names begin with: models with several parts have their text part below another name, and
     /// bare models have no prefix.
     pub(crate) fn new(store: Store, architecture: &Architecture) -> Weights {
-        let (candidates, known): (&[&'static str], &str) = match architecture {
-            Architecture::Decoder(_) => (
-                &[
-                    "model.",
-                    "model.language_model.",
-                    "language_model.model.",
-                    "",
-                ],
-                "embed_tokens.weight",
-            ),
+        let decoder: (&[&'static str], &str) = (
+            &[
+                "model.",
+                "model.language_model.",
+                "language_model.model.",
+                "",
+            ],
+            "embed_tokens.weight",
+        );
+        let (candidates, known) = match architecture {
+            Architecture::Decoder(_) => decoder,
+            Architecture::Encoder(config) if config.decoder.is_some() => decoder,
             Architecture::Encoder(config) => encoder_prefixes(encoder_family(&config.architecture)),
         };
         let there = |prefix: &&&str| store.get(&format!("{prefix}{known}")).is_some();
@@ -84,6 +86,13 @@ impl Weights {
         shape: &[usize],
         losses: &'a Losses,
     ) -> Result<Tensor<'a>, TensorError> {
+        if let Some(decoder) = &config.decoder {
+            let absent = || TensorError::Absent {
+                tensor: format!("{tensor:?}"),
+            };
+            let tensor = of_decoder(tensor).ok_or_else(absent)?;
+            return self.decoder_tensor(decoder, tensor, shape, losses);
+        }
         let family = encoder_family(&config.architecture);
         let name = encoder_name(family, self.prefix, tensor);
         let name = match old_norm_name(&name) {
@@ -110,6 +119,9 @@ impl Weights {
         };
         let layer_of = |name: &str| match architecture {
             Architecture::Decoder(_) => decoder_layer_of(self.prefix, name),
+            Architecture::Encoder(config) if config.decoder.is_some() => {
+                decoder_layer_of(self.prefix, name)
+            }
             Architecture::Encoder(config) => {
                 encoder_layer_of(encoder_family(&config.architecture), self.prefix, name)
             }

@@ -662,6 +662,70 @@ fn encoders_of_other_families_are_what_their_files_and_their_makers_defaults_say
 }
 
 #[test]
+fn a_decoder_with_the_files_of_sentence_transformers_makes_vectors() {
+    let modules = |last: &str| {
+        let kinds = ["Transformer", "Pooling", last];
+        json!(kinds.map(|kind| json!({"type": format!("sentence_transformers.models.{kind}")})))
+    };
+    let pooling = json!({"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": false});
+    let beside = |last| {
+        [
+            ("modules.json", modules(last)),
+            ("1_Pooling/config.json", pooling.clone()),
+        ]
+    };
+    for (name, changes, head_norms, window) in [
+        ("Qwen3ForCausalLM", json!({}), true, None),
+        ("Qwen3Model", json!({}), true, None),
+        ("MistralModel", json!({"sliding_window": 9}), false, Some(8)),
+    ] {
+        let config = with(name, changes);
+        let checkpoint = open_beside(&config, &beside("Normalize")).unwrap();
+        let found = checkpoint.encoder().unwrap();
+        assert_eq!(found.head, EncoderHead::Embedding(Pooling::Last), "{name}");
+        assert!(found.causal && found.rms_norms && found.pre_norm && found.gated);
+        assert_eq!((found.head_norms, found.first_norm), (head_norms, false));
+        assert!(
+            found.layers.iter().all(|layer| layer.reach == window),
+            "{name}"
+        );
+        assert_eq!(
+            (found.types, found.positions, found.token_types()),
+            (0, 0, 1)
+        );
+        let decoder = found.decoder.as_ref().unwrap();
+        assert_eq!(
+            (found.kv_heads, found.head_dim),
+            (decoder.kv_heads, decoder.head_dim)
+        );
+    }
+    // Without them it is what it was, and a bare one has no head to make tokens with.
+    let chat = open_beside(&with("Qwen3ForCausalLM", json!({})), &[]).unwrap();
+    assert!(chat.decoder().is_some());
+    let bare = open_beside(&with("Qwen3Model", json!({})), &[]).unwrap_err();
+    assert!(
+        bare.contains("`architectures` is Qwen3Model, supported:"),
+        "{bare}"
+    );
+    for (name, last, words) in [
+        (
+            "Qwen3ForCausalLM",
+            "Dense",
+            "`modules.json` is sentence_transformers.models.Dense",
+        ),
+        (
+            "Gemma2ForCausalLM",
+            "Normalize",
+            "`architectures` is Gemma2ForCausalLM, supported: Qwen3ForCausalLM, Qwen2ForCausalLM, LlamaForCausalLM, \
+             MistralForCausalLM for embeddings",
+        ),
+    ] {
+        let error = open_beside(&with(name, json!({})), &beside(last)).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
 fn a_layer_of_sentence_transformers_that_is_not_implemented_is_named() {
     let modules = |last: Value| {
         let kinds = ["Transformer", "Pooling", "Normalize"];

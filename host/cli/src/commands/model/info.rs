@@ -400,12 +400,17 @@ fn positions_of(config: &EncoderConfig) -> String {
     };
     let near = config.layers.iter().filter_map(|layer| layer.reach);
     match near.clone().max() {
+        None if config.causal => format!("{how}; tokens see those before them"),
         None => how.to_owned(),
-        Some(reach) => format!(
-            "{how}; {} of {} layers see {reach} tokens to each side",
-            near.count(),
-            config.layers.len()
-        ),
+        Some(reach) => {
+            let side = if config.causal {
+                "before them"
+            } else {
+                "to each side"
+            };
+            let (near, all) = (near.count(), config.layers.len());
+            format!("{how}; in {near} of {all} layers tokens see {reach} {side}")
+        }
     }
 }
 

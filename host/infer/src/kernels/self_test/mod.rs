@@ -50,6 +50,8 @@ pub(crate) enum Tested {
     LayerNorm,
     /// The same with the norm beside the sum.
     LayerNormApart,
+    /// Norms of the heads of an encoder's texts.
+    TextHeadNorms,
     /// Rotary positions of an encoder's texts.
     TurnedTexts,
     /// Attention of an encoder.
@@ -135,6 +137,7 @@ pub(crate) fn self_test(
         Tested::Sampling => sampling::sampling(&lab),
         Tested::LayerNorm => encoder::layer_norm(&lab, false),
         Tested::LayerNormApart => encoder::layer_norm(&lab, true),
+        Tested::TextHeadNorms => encoder::head_norms(&lab),
         Tested::TurnedTexts => encoder::turned(&lab),
         Tested::TextAttention => encoder::attention(&lab),
         Tested::Pool => encoder::pool(&lab),

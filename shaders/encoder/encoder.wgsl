@@ -9,6 +9,9 @@ struct Tile {
 
 @group(0) @binding(1) var<storage, read> tiles: array<Tile>;
 
+// The score of a key that a row does not see.
+const LOWEST: f32 = -3.0e38;
+
 fn tile_rows(tile: Tile) -> u32 {
     return min(4u, tile.first + tile.length - tile.row);
 }

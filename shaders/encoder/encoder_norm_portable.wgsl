@@ -10,7 +10,7 @@ fn main(place: Place) {
         stream[start + k] = x;
         sum += sum4(x);
     }
-    let mean = workgroup_sum(place, sum) / f32(params.width);
+    let mean = mean_of(workgroup_sum(place, sum));
     var squares = 0.0;
     for (var k = place.lane; k < params.width4; k += LANES) {
         let x = centred(stream[start + k], mean, k);
@@ -19,6 +19,6 @@ fn main(place: Place) {
     let scale = inverseSqrt(workgroup_sum(place, squares) / f32(params.width) + params.epsilon);
     for (var k = place.lane; k < params.width4; k += LANES) {
         let x = centred(stream[start + k], mean, k);
-        stream[start + k] = x * scale * weights[k] + weights[params.width4 + k];
+        put(start + k, x * scale * weights[k] + weights[params.width4 + k]);
     }
 }

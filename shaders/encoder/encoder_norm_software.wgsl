@@ -14,7 +14,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         stream[start + k] = x;
         sum += sum4(x);
     }
-    let mean = sum / f32(params.width);
+    let mean = mean_of(sum);
     var squares = 0.0;
     for (var k = 0u; k < params.width4; k++) {
         let x = centred(stream[start + k], mean, k);
@@ -23,6 +23,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let scale = inverseSqrt(squares / f32(params.width) + params.epsilon);
     for (var k = 0u; k < params.width4; k++) {
         let x = centred(stream[start + k], mean, k);
-        stream[start + k] = x * scale * weights[k] + weights[params.width4 + k];
+        put(start + k, x * scale * weights[k] + weights[params.width4 + k]);
     }
 }

@@ -1,8 +1,8 @@
-// One row for each text: the mean of its rows, or its first. Invocation: 4 elements of one text. Grid: (width / 4 / LANES, texts).
+// One row for each text: the mean of its rows, its first or its last. Invocation: 4 elements of one text. Grid: (width / 4 / LANES, texts).
 
 struct Params {
     width4: u32,
-    mean: u32, // 1: the mean; 0: the first row
+    which: u32, // 0: the first row; 1: the mean; 2: the last row
     unused_0: u32,
     unused_1: u32,
 }
@@ -19,10 +19,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
     let text = texts[group.y];
-    let rows = select(1u, text.y, params.mean == 1u);
+    let rows = select(1u, text.y, params.which == 1u);
+    let first = text.x + select(0u, text.y - 1u, params.which == 2u);
     var sum = vec4<f32>();
     for (var row = 0u; row < rows; row++) {
-        sum += stream[(text.x + row) * params.width4 + column];
+        sum += stream[(first + row) * params.width4 + column];
     }
     pooled[group.y * params.width4 + column] = sum / f32(rows);
 }

@@ -5,12 +5,14 @@ struct Params {
     unused_0: u32,
     unused_1: u32,
     unused_2: u32,
+    unused_3: u32,
+    unused_4: u32,
+    unused_5: u32,
+    unused_6: u32,
 }
 
 @group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [tiles, heads, 4 rows, keys / 4]
 @group(0) @binding(4) var<uniform> params: Params;
-
-const LOWEST: f32 = -3.0e38;
 
 // The four scores from key 4 * `key4`, `other` beyond the text.
 fn scores_or(tile: Tile, at: u32, key4: u32, other: f32) -> vec4<f32> {

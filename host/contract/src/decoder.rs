@@ -254,6 +254,57 @@ pub enum EncoderOutput {
     Embedding,
     /// A score for each label, before softmax or sigmoid.
     Scores,
+    /// How well the second text of a pair answers the first: one number, before this scale.
+    Relevance(ScoreScale),
+}
+
+/// How the number that a model makes of a pair of texts is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScoreScale {
+    /// As it is: any number.
+    Raw,
+    /// By the logistic function: 0 to 1.
+    Sigmoid,
+}
+
+impl ScoreScale {
+    /// The score of a number that the model made.
+    #[must_use]
+    pub fn of(self, number: f32) -> f32 {
+        match self {
+            ScoreScale::Raw => number,
+            ScoreScale::Sigmoid => (1.0 / (1.0 + (-f64::from(number)).exp())) as f32,
+        }
+    }
+}
+
+/// A text, or a pair of texts, as an encoder takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncoderText<'a> {
+    /// Token ids, special ones included; at least one.
+    pub tokens: &'a [u32],
+    /// The type of each token, below [`Encoder::types`]; empty where all are of the first.
+    pub types: &'a [u32],
+}
+
+impl<'a> EncoderText<'a> {
+    /// A text that is no pair: all its tokens are of the first type.
+    #[must_use]
+    pub fn single(tokens: &'a [u32]) -> EncoderText<'a> {
+        EncoderText { tokens, types: &[] }
+    }
+
+    /// Texts that are no pairs.
+    #[must_use]
+    pub fn singles(texts: &[&'a [u32]]) -> Vec<EncoderText<'a>> {
+        texts.iter().copied().map(EncoderText::single).collect()
+    }
+
+    /// The type of the token at a place.
+    #[must_use]
+    pub fn kind(&self, place: usize) -> u32 {
+        self.types.get(place).copied().unwrap_or_default()
+    }
 }
 
 /// A model that turns whole texts into vectors.
@@ -267,17 +318,26 @@ pub trait Encoder: Send {
     /// Most tokens of a text.
     fn context(&self) -> usize;
 
+    /// Types of tokens that it tells apart, at least one: a model with one takes both texts of a pair alike.
+    fn types(&self) -> usize {
+        1
+    }
+
     /// Most tokens of all texts of a call together.
     fn max_rows(&self) -> usize;
 
     /// Bytes it holds on its device.
     fn memory(&self) -> u64;
 
-    /// One vector for each text of token ids, `[texts, width]` f32, into `vectors`, which is cleared.
+    /// One vector for each text, `[texts, width]` f32, into `vectors`, which is cleared.
     ///
     /// # Errors
     /// As [`Decoder::step`].
-    fn encode(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), DecodeError>;
+    fn encode(
+        &mut self,
+        texts: &[EncoderText<'_>],
+        vectors: &mut Vec<f32>,
+    ) -> Result<(), DecodeError>;
 }
 
 /// Why a step failed.

@@ -36,8 +36,9 @@ pub use commit::{
     SinkPosition, SlotVersion, TaskCut, TaskId, TaskImage,
 };
 pub use decoder::{
-    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, FedToken,
-    MOST_LOGPROBS, Ran, SUMS_BY_ROWS, Sampled, Sampling, StepSequence, check_texts,
+    Adjustment, BLOCK, DecodeError, Decoder, DecoderShape, Encoder, EncoderOutput, EncoderText,
+    FedToken, MOST_LOGPROBS, Ran, SUMS_BY_ROWS, Sampled, Sampling, ScoreScale, StepSequence,
+    check_texts,
 };
 pub use feed::{ChoiceEnd, TokenEvent, TokenFeed, TokenWhat};
 pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};
@@ -53,9 +54,9 @@ pub use letters::{
 pub use mark::{CutWitness, Keeper, LARGEST_MARK, Mark, Store, UnknownMark};
 pub use model::{
     Answer, CLASS_BESIDE, Call, Choice, Conversation, Finish, Function, FunctionChoice, Lane,
-    MOST_CALLS, MOST_STOPS, Made, Makes, Message, Model, ModelFacts, ModelTask, Parameters, Piece,
-    Prompt, Reply, Request, RequestId, Role, Speculation, Structure, Timings, TokenLogprob,
-    share_beside,
+    MOST_CALLS, MOST_DOCUMENTS, MOST_STOPS, Made, Makes, Message, Model, ModelFacts, ModelTask,
+    Parameters, Piece, Prompt, Reply, Request, RequestId, Role, Speculation, Structure, Timings,
+    TokenLogprob, share_beside,
 };
 pub use model_error::{Blame, ModelError};
 pub use operator::{

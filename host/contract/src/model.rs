@@ -146,6 +146,9 @@ pub const fn share_beside(all: usize) -> usize {
 /// Most stop strings of a request.
 pub const MOST_STOPS: usize = 64;
 
+/// Most documents that one request puts in order.
+pub const MOST_DOCUMENTS: usize = 1024;
+
 /// Most calls of functions in one answer.
 pub const MOST_CALLS: usize = 128;
 
@@ -262,6 +265,13 @@ pub enum ModelTask {
     Encode {
         /// The text.
         text: String,
+    },
+    /// How well each document answers a query: for models that score pairs of texts.
+    Rank {
+        /// The first text of each pair.
+        query: String,
+        /// The second ones: 1 to [`MOST_DOCUMENTS`].
+        documents: Vec<String>,
     },
 }
 
@@ -404,6 +414,8 @@ pub enum Made {
     Embedding(Vec<f32>),
     /// A probability for each label, in the model's order.
     Labels(Vec<(String, f32)>),
+    /// The score of each document, in the order in which they were asked for; higher is better.
+    Relevance(Vec<f32>),
 }
 
 /// One generated answer.
@@ -480,6 +492,8 @@ pub enum Makes {
     Embeddings,
     /// Labels with probabilities.
     Labels,
+    /// Scores of pairs of texts.
+    Relevance,
 }
 
 /// A model that can be asked.

@@ -10,6 +10,7 @@ use tidegate_record::{Change, MAX_PAIRS, PatchBuilder, RecordId};
 use crate::asked::{self, Wants};
 use crate::entry::{Entry, UNKNOWN_MODEL};
 use crate::feeding;
+use crate::ranking::ranking;
 use crate::topology::{AnswerInto, Ask, Chosen, ModelStage};
 
 /// The private attribute with where the answer comes from, as JSON.
@@ -187,7 +188,7 @@ pub(crate) fn tokens(answer: &Answer) -> u64 {
             .iter()
             .map(|choice| choice.tokens.len() as u64)
             .sum(),
-        Made::Embedding(_) | Made::Labels(_) => 0,
+        Made::Embedding(_) | Made::Labels(_) | Made::Relevance(_) => 0,
     }
 }
 
@@ -197,7 +198,7 @@ pub(crate) fn reasoning_tokens(answer: &Answer) -> u64 {
         Made::Choices(choices) => (choices.iter())
             .map(|choice| u64::from(choice.reasoning_tokens))
             .sum(),
-        Made::Embedding(_) | Made::Labels(_) => 0,
+        Made::Embedding(_) | Made::Labels(_) | Made::Relevance(_) => 0,
     }
 }
 
@@ -207,6 +208,7 @@ pub(crate) fn finish(answer: &Answer) -> &'static str {
         Made::Choices(choices) => choices.first().map_or("end", |choice| choice.finish.name()),
         Made::Embedding(_) => "embedding",
         Made::Labels(_) => "labels",
+        Made::Relevance(_) => "ranking",
     }
 }
 
@@ -223,7 +225,7 @@ fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: 
             let lanes = wants.is_some();
             let place = match &stage.ask {
                 Ask::Generate { reasoning, .. } => reasoning.as_ref(),
-                Ask::Embed | Ask::Classify { .. } => None,
+                Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
             };
             let more = |choice: &Choice| {
                 (lanes && !choice.reasoning.is_empty()) || !choice.calls.is_empty()
@@ -250,6 +252,13 @@ fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: 
             }
         }
         Made::Embedding(vector) => both(json!(vector)),
+        Made::Relevance(scores) => {
+            let top = match stage.ask {
+                Ask::Rerank { top, .. } => top,
+                _ => None,
+            };
+            both(ranking(scores, top))
+        }
         Made::Labels(labels) => {
             let threshold = match stage.ask {
                 Ask::Classify { threshold, .. } => threshold,

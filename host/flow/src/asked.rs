@@ -17,6 +17,7 @@ use tidegate_telemetry::plain;
 use crate::answer::record_seed;
 use crate::entry::Entry;
 use crate::prompt::{self, Kept};
+use crate::ranking;
 use crate::topology::{Ask, Chosen, ModelStage, Topology, Which};
 
 /// A seed is below this: within what a JSON number holds exactly.
@@ -113,7 +114,7 @@ pub(crate) fn asked(
 ) -> Result<Asked, Refusal> {
     if !says_itself(stage) {
         let text = match entry.prompt.is_empty() {
-            true => prompt::render(stage, record)?,
+            true => question(stage, record)?,
             false => entry.prompt.clone(),
         };
         return Ok(Asked {
@@ -162,7 +163,9 @@ pub(crate) fn asked(
             template_arguments,
             ..
         } => (system.as_deref(), template_arguments.clone()),
-        Ask::Embed | Ask::Classify { .. } => (None, TemplateArguments::default()),
+        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => {
+            (None, TemplateArguments::default())
+        }
     };
     let mut own = own;
     own.template_arguments = (own.template_arguments.over(&usual))
@@ -178,21 +181,36 @@ pub(crate) fn asked(
     })
 }
 
-/// What a stage asks with what was rendered.
+/// The question of a stage for a record as a text: what was rendered, and what of the record goes with it.
+fn question(stage: &ModelStage, record: &RecordView<'_>) -> Result<String, Refusal> {
+    let text = prompt::render(stage, record)?;
+    match &stage.ask {
+        Ask::Rerank { documents, .. } => match Kept::of(&text) {
+            Kept::Text(query) => ranking::question(query.to_owned(), documents, record),
+            Kept::Messages(_) => Err(no_text()),
+        },
+        Ask::Generate { .. } | Ask::Embed | Ask::Classify { .. } => Ok(text),
+    }
+}
+
+/// What a stage asks with its question.
 fn task(stage: &ModelStage, text: &str) -> Result<ModelTask, Refusal> {
     let kept = Kept::of(text);
-    let Ask::Generate {
-        raw,
-        system,
-        template_arguments,
-        parameters,
-        ..
-    } = &stage.ask
-    else {
-        return match kept {
-            Kept::Text(text) => Ok(ModelTask::Encode { text: text.into() }),
-            Kept::Messages(_) => Err(no_text()),
-        };
+    let (raw, system, template_arguments, parameters) = match &stage.ask {
+        Ask::Generate {
+            raw,
+            system,
+            template_arguments,
+            parameters,
+            ..
+        } => (raw, system, template_arguments, parameters),
+        Ask::Rerank { .. } => return ranking::task(text),
+        Ask::Embed | Ask::Classify { .. } => {
+            return match kept {
+                Kept::Text(text) => Ok(ModelTask::Encode { text: text.into() }),
+                Kept::Messages(_) => Err(no_text()),
+            };
+        }
     };
     let prompt = match (raw, kept) {
         (true, Kept::Text(text)) => Prompt::Raw(text.into()),

@@ -38,6 +38,7 @@ mod output;
 mod pieces;
 mod prompt;
 mod pulse;
+mod ranking;
 mod refused;
 mod run;
 mod running;

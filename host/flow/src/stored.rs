@@ -29,6 +29,8 @@ pub(crate) struct StoredAnswer {
     embedding: Option<Vec<f32>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     labels: Option<Vec<(String, f32)>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    relevance: Option<Vec<f32>>,
     prompt_tokens: u32,
     timings_ms: (u64, u64, u64),
 }
@@ -64,6 +66,7 @@ impl StoredAnswer {
             others: Vec::new(),
             embedding: None,
             labels: None,
+            relevance: None,
             prompt_tokens: answer.prompt_tokens,
             timings_ms: (
                 ms(answer.timings.queued),
@@ -74,6 +77,7 @@ impl StoredAnswer {
         match &answer.made {
             Made::Embedding(vector) => stored.embedding = Some(vector.clone()),
             Made::Labels(labels) => stored.labels = Some(labels.clone()),
+            Made::Relevance(scores) => stored.relevance = Some(scores.clone()),
             Made::Choices(choices) => {
                 for (index, choice) in choices.iter().enumerate() {
                     let finish = choice.finish.name().to_owned();
@@ -104,10 +108,11 @@ impl StoredAnswer {
 
     /// `tokens` are those of the first choice.
     pub(crate) fn into_answer(self, tokens: &[u32]) -> Answer {
-        let made = match (self.embedding, self.labels) {
-            (Some(vector), _) => Made::Embedding(vector),
-            (None, Some(labels)) => Made::Labels(labels),
-            (None, None) => {
+        let made = match (self.embedding, self.labels, self.relevance) {
+            (Some(vector), _, _) => Made::Embedding(vector),
+            (None, Some(labels), _) => Made::Labels(labels),
+            (None, None, Some(scores)) => Made::Relevance(scores),
+            (None, None, None) => {
                 let first = StoredChoice {
                     text: self.text,
                     tokens: tokens.to_vec(),

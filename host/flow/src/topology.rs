@@ -252,6 +252,13 @@ pub enum Ask {
         /// Who takes records of a label; those of other labels, or none, are the main output.
         routes: BTreeMap<String, Vec<Target>>,
     },
+    /// How well documents answer a query, which is the rendered prompt.
+    Rerank {
+        /// Where the list of documents stands in the value.
+        documents: Vec<String>,
+        /// How many of the best are told; none is all.
+        top: Option<usize>,
+    },
 }
 
 impl Stage {
@@ -285,7 +292,7 @@ impl ModelStage {
                 prompt_tokens: self.prompt_tokens,
                 parameters: match &self.ask {
                     Ask::Generate { parameters, .. } => Some(parameters),
-                    Ask::Embed | Ask::Classify { .. } => None,
+                    Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
                 },
             },
         }

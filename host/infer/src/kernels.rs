@@ -32,7 +32,7 @@ pub(crate) use binding::{AnyBindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};
 pub use cooperative::Cut;
 pub use encoder::EncoderKernel;
-pub(crate) use encoder::TextAttention;
+pub(crate) use encoder::{Addend, LayerNorm, TextAttention, TextHeads};
 pub use experts::ExpertKernel;
 pub(crate) use experts::Routing;
 pub use heads::HeadsKernel;

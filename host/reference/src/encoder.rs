@@ -1,8 +1,9 @@
-//! A BERT-style encoder, one text at a time.
+//! An encoder, one text at a time.
 
-use tidegate_contract::{DecodeError, Encoder, EncoderOutput, check_texts};
+use tidegate_contract::{DecodeError, Encoder, EncoderOutput, EncoderText, check_texts};
 use tidegate_weights::{
-    Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor, Pooling,
+    Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor,
+    HeadActivation, Pooling, Scoring, TensorError,
 };
 
 use crate::error::LoadError;
@@ -16,19 +17,25 @@ pub struct ReferenceEncoder {
     /// `[vocabulary, hidden]`
     words: Matrix,
     /// `[positions, hidden]`
-    positions: Matrix,
+    positions: Option<Matrix>,
     /// `[types, hidden]`
-    types: Matrix,
-    norm: Norm,
+    types: Option<Matrix>,
+    norm: Option<Norm>,
     layers: Vec<Layer>,
+    /// After the last layer.
+    final_norm: Option<Norm>,
+    /// `[context, half]` of cos and sin.
+    angles: Vec<Vec<[f64; 2]>>,
     head: Head,
 }
 
 enum Head {
     Embedding(Pooling),
     /// `dense` `[hidden, hidden]`, `output` `[labels, hidden]`.
-    Classes {
+    Scores {
+        scoring: Scoring,
         dense: Matrix,
+        norm: Option<Norm>,
         output: Matrix,
     },
 }
@@ -40,14 +47,19 @@ struct Norm {
 
 /// A layer's tensors; shapes follow from [`EncoderConfig`].
 struct Layer {
+    attention_norm: Option<Norm>,
     query: Matrix,
     key: Matrix,
     value: Matrix,
+    /// Of every query and key head.
+    head_norms: Option<[Vec<f64>; 2]>,
     output: Matrix,
-    output_norm: Norm,
+    output_norm: Option<Norm>,
+    up_norm: Option<Norm>,
+    gate: Option<Matrix>,
     up: Matrix,
     down: Matrix,
-    down_norm: Norm,
+    down_norm: Option<Norm>,
 }
 
 impl ReferenceEncoder {
@@ -60,49 +72,87 @@ impl ReferenceEncoder {
             architecture: LoadError::name(checkpoint),
             wanted: "encoder",
         })?;
-        let table = |tensor| -> Result<Matrix, LoadError> {
-            Ok(Matrix::read(&checkpoint.encoder_tensor(tensor)?, None)?)
+        let has = |tensor| config.shape(tensor).is_some();
+        let table = |tensor| -> Result<Option<Matrix>, LoadError> {
+            match has(tensor) {
+                true => {
+                    let table = checkpoint.encoder_tensor(tensor)?;
+                    Ok(Some(Matrix::read(&table, None)?))
+                }
+                false => Ok(None),
+            }
         };
         let matrix = |tensor, bias| -> Result<Matrix, LoadError> {
-            let bias = checkpoint.encoder_tensor(bias)?;
-            Ok(Matrix::read(
-                &checkpoint.encoder_tensor(tensor)?,
-                Some(bias),
-            )?)
+            let bias = match has(bias) {
+                true => Some(checkpoint.encoder_tensor(bias)?),
+                false => None,
+            };
+            Ok(Matrix::read(&checkpoint.encoder_tensor(tensor)?, bias)?)
         };
-        let norm = |weight, bias| -> Result<Norm, LoadError> {
-            Ok(Norm {
+        let norm = |weight, bias| -> Result<Option<Norm>, LoadError> {
+            if !has(weight) {
+                return Ok(None);
+            }
+            Ok(Some(Norm {
                 weight: widened(&checkpoint.encoder_tensor(weight)?)?,
-                bias: widened(&checkpoint.encoder_tensor(bias)?)?,
-            })
+                bias: match has(bias) {
+                    true => widened(&checkpoint.encoder_tensor(bias)?)?,
+                    false => vec![0.0; config.hidden],
+                },
+            }))
         };
         let layer = |layer| -> Result<Layer, LoadError> {
             let of = |part| EncoderTensor::Layer(layer, part);
             Ok(Layer {
+                attention_norm: norm(of(Part::AttentionNorm), of(Part::AttentionNormBias))?,
                 query: matrix(of(Part::Query), of(Part::QueryBias))?,
                 key: matrix(of(Part::Key), of(Part::KeyBias))?,
                 value: matrix(of(Part::Value), of(Part::ValueBias))?,
+                head_norms: match config.head_norms {
+                    true => Some([
+                        widened(&checkpoint.encoder_tensor(of(Part::QueryNorm))?)?,
+                        widened(&checkpoint.encoder_tensor(of(Part::KeyNorm))?)?,
+                    ]),
+                    false => None,
+                },
                 output: matrix(of(Part::Output), of(Part::OutputBias))?,
                 output_norm: norm(of(Part::OutputNorm), of(Part::OutputNormBias))?,
+                up_norm: norm(of(Part::UpNorm), of(Part::UpNormBias))?,
+                gate: table(of(Part::Gate))?,
                 up: matrix(of(Part::Up), of(Part::UpBias))?,
                 down: matrix(of(Part::Down), of(Part::DownBias))?,
                 down_norm: norm(of(Part::DownNorm), of(Part::DownNormBias))?,
             })
         };
+        let absent = |tensor| -> LoadError {
+            let tensor = format!("{tensor:?}");
+            TensorError::Absent { tensor }.into()
+        };
+        let head = match (&config.head, config.scoring) {
+            (EncoderHead::Embedding(pooling), _) => Head::Embedding(*pooling),
+            (_, Some(scoring)) => Head::Scores {
+                scoring,
+                dense: matrix(EncoderTensor::HeadDense, EncoderTensor::HeadDenseBias)?,
+                norm: norm(EncoderTensor::HeadNorm, EncoderTensor::HeadNormBias)?,
+                output: matrix(EncoderTensor::HeadOutput, EncoderTensor::HeadOutputBias)?,
+            },
+            (_, None) => return Err(absent(EncoderTensor::HeadDense)),
+        };
+        let words = table(EncoderTensor::Words)?;
         Ok(ReferenceEncoder {
             max_rows,
-            words: table(EncoderTensor::Words)?,
+            words: words.ok_or_else(|| absent(EncoderTensor::Words))?,
             positions: table(EncoderTensor::Positions)?,
             types: table(EncoderTensor::Types)?,
             norm: norm(EncoderTensor::Norm, EncoderTensor::NormBias)?,
-            layers: (0..config.layers).map(layer).collect::<Result<_, _>>()?,
-            head: match config.head {
-                EncoderHead::Embedding(pooling) => Head::Embedding(pooling),
-                EncoderHead::Classification(_) => Head::Classes {
-                    dense: matrix(EncoderTensor::HeadDense, EncoderTensor::HeadDenseBias)?,
-                    output: matrix(EncoderTensor::HeadOutput, EncoderTensor::HeadOutputBias)?,
-                },
-            },
+            layers: (0..config.layers.len())
+                .map(layer)
+                .collect::<Result<_, _>>()?,
+            final_norm: norm(EncoderTensor::FinalNorm, EncoderTensor::FinalNormBias)?,
+            angles: (0..config.ropes.len())
+                .map(|rope| config.rope_table(rope, config.context))
+                .collect(),
+            head,
             config: config.clone(),
         })
     }
@@ -111,57 +161,119 @@ impl ReferenceEncoder {
     ///
     /// # Errors
     /// As [`Encoder::encode`].
-    pub fn wide_encode(&self, texts: &[&[u32]], vectors: &mut Vec<f64>) -> Result<(), DecodeError> {
+    pub fn wide_encode(
+        &self,
+        texts: &[EncoderText<'_>],
+        vectors: &mut Vec<f64>,
+    ) -> Result<(), DecodeError> {
         let config = &self.config;
-        check_texts(texts, config.vocabulary, config.context, self.max_rows)?;
+        let (types, context) = (self.types(), config.context);
+        check_texts(texts, config.vocabulary, types, context, self.max_rows)?;
         vectors.clear();
         for text in texts {
-            vectors.extend(self.pooled(&self.rows(text)));
+            vectors.extend(self.pooled(&self.rows(*text)));
         }
         Ok(())
     }
 
     /// The rows after the last layer, `[tokens, hidden]`.
-    fn rows(&self, text: &[u32]) -> Vec<f64> {
+    fn rows(&self, text: EncoderText<'_>) -> Vec<f64> {
         let config = &self.config;
-        let mut x = Vec::with_capacity(text.len() * config.hidden);
-        for (index, &token) in text.iter().enumerate() {
+        let mut x = Vec::with_capacity(text.tokens.len() * config.hidden);
+        for (index, &token) in text.tokens.iter().enumerate() {
             let mut row = self.words.row(token as usize).to_vec();
-            kernels::add(&mut row, self.positions.row(config.first_position + index));
-            kernels::add(&mut row, self.types.row(0));
+            if let Some(positions) = &self.positions {
+                kernels::add(&mut row, positions.row(config.first_position + index));
+            }
+            if let Some(types) = &self.types {
+                kernels::add(&mut row, types.row(text.kind(index) as usize));
+            }
             x.extend(row);
         }
-        x = self.norm.of(&x, config);
-        for layer in &self.layers {
-            let attended = layer.attention(&x, config);
+        x = normed(&self.norm, &x, config);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let attended = self.attention(index, &normed(&layer.attention_norm, &x, config));
             kernels::add(&mut x, &attended);
-            x = layer.output_norm.of(&x, config);
-            let mut inner = layer.up.times(&x);
-            inner
-                .iter_mut()
-                .for_each(|v| *v = kernels::activate(config.activation, *v));
-            kernels::add(&mut x, &layer.down.times(&inner));
-            x = layer.down_norm.of(&x, config);
+            x = normed(&layer.output_norm, &x, config);
+            let inner = layer.feed_forward(&normed(&layer.up_norm, &x, config), config);
+            kernels::add(&mut x, &inner);
+            x = normed(&layer.down_norm, &x, config);
         }
-        x
+        normed(&self.final_norm, &x, config)
+    }
+
+    /// A row sees rows of its text as far as the layer reaches: `x` `[tokens, hidden]`, result the same.
+    fn attention(&self, layer: usize, x: &[f64]) -> Vec<f64> {
+        let config = &self.config;
+        let (head_dim, shared) = (config.head_dim, config.heads / config.kv_heads);
+        let (of, tensors) = (config.layers[layer], &self.layers[layer]);
+        let [mut query, mut key, value] =
+            [&tensors.query, &tensors.key, &tensors.value].map(|m| m.times(x));
+        let widths = [config.heads, config.kv_heads].map(|heads| heads * head_dim);
+        for (index, rows) in [&mut query, &mut key].into_iter().enumerate() {
+            for (position, row) in rows.chunks_exact_mut(widths[index]).enumerate() {
+                for head in row.chunks_exact_mut(head_dim) {
+                    if let Some(norms) = &tensors.head_norms {
+                        let normed = kernels::rms_norm(head, &norms[index], config.norm_epsilon);
+                        head.copy_from_slice(&normed);
+                    }
+                    if let Some(rope) = of.rope {
+                        let half = config.ropes[rope].width / 2;
+                        turn(head, &self.angles[rope][position * half..][..half]);
+                    }
+                }
+            }
+        }
+        let scale = 1.0 / (head_dim as f64).sqrt();
+        let mut attended = Vec::with_capacity(query.len());
+        for (position, row) in query.chunks_exact(widths[0]).enumerate() {
+            for (head, query) in row.chunks_exact(head_dim).enumerate() {
+                let sees = |(other, _): &(usize, &[f64])| {
+                    let near = (of.reach).is_none_or(|reach| other.abs_diff(position) <= reach);
+                    near && !(config.causal && *other > position)
+                };
+                let seen = |rows: &[f64]| -> Vec<Vec<f64>> {
+                    let rows = rows.chunks_exact(widths[1]).enumerate().filter(sees);
+                    rows.map(|(_, row)| row[head / shared * head_dim..][..head_dim].to_vec())
+                        .collect()
+                };
+                let (keys, values) = (seen(&key), seen(&value));
+                let keys: Vec<&[f64]> = keys.iter().map(Vec::as_slice).collect();
+                let values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
+                attended.extend(kernels::attention(query, &keys, &values, scale, None));
+            }
+        }
+        tensors.output.times(&attended)
     }
 
     /// The vector of a text's rows, or the scores of its labels.
     fn pooled(&self, x: &[f64]) -> Vec<f64> {
-        let first = &x[..self.config.hidden];
+        let pooled = |pooling| match pooling {
+            Pooling::Mean => kernels::mean_of_rows(x, self.config.hidden),
+            Pooling::First => x[..self.config.hidden].to_vec(),
+            Pooling::Last => x[x.len() - self.config.hidden..].to_vec(),
+        };
         match &self.head {
             Head::Embedding(pooling) => {
-                let mut vector = match pooling {
-                    Pooling::Mean => kernels::mean_of_rows(x, self.config.hidden),
-                    Pooling::First => first.to_vec(),
-                };
+                let mut vector = pooled(*pooling);
                 kernels::normalize(&mut vector);
                 vector
             }
-            Head::Classes { dense, output } => {
-                let mut inner = dense.times(first);
-                inner.iter_mut().for_each(|v| *v = v.tanh());
-                output.times(&inner)
+            Head::Scores {
+                scoring,
+                dense,
+                norm,
+                output,
+            } => {
+                let mut inner = dense.times(&pooled(scoring.pooling));
+                inner.iter_mut().for_each(|v| {
+                    *v = match scoring.activation {
+                        HeadActivation::Tanh => v.tanh(),
+                        HeadActivation::Relu => v.max(0.0),
+                        HeadActivation::Of(activation) => kernels::activate(activation, *v),
+                    }
+                });
+                output.times(&normed(norm, &inner, &self.config))
             }
         }
     }
@@ -169,7 +281,12 @@ impl ReferenceEncoder {
 
 impl Norm {
     fn of(&self, x: &[f64], config: &EncoderConfig) -> Vec<f64> {
-        kernels::layer_norm(x, &self.weight, &self.bias, config.norm_epsilon)
+        if !config.rms_norms {
+            return kernels::layer_norm(x, &self.weight, &self.bias, config.norm_epsilon);
+        }
+        let rows = x.chunks_exact(self.weight.len());
+        rows.flat_map(|row| kernels::rms_norm(row, &self.weight, config.norm_epsilon))
+            .collect()
     }
 
     fn len(&self) -> usize {
@@ -177,27 +294,34 @@ impl Norm {
     }
 }
 
+/// The norm of rows, where there is one.
+fn normed(norm: &Option<Norm>, x: &[f64], config: &EncoderConfig) -> Vec<f64> {
+    match norm {
+        Some(norm) => norm.of(x, config),
+        None => x.to_vec(),
+    }
+}
+
+/// The first half of what turns against the second.
+fn turn(head: &mut [f64], angles: &[[f64; 2]]) {
+    let (first, rest) = head.split_at_mut(angles.len());
+    for ((x, y), [cos, sin]) in first.iter_mut().zip(rest).zip(angles) {
+        (*x, *y) = (*x * cos - *y * sin, *y * cos + *x * sin);
+    }
+}
+
 impl Layer {
-    /// Every row sees every row of its text: `x` `[tokens, hidden]`, result the same.
-    fn attention(&self, x: &[f64], config: &EncoderConfig) -> Vec<f64> {
-        let (hidden, head_dim) = (config.hidden, config.hidden / config.heads);
-        let [query, key, value] = [&self.query, &self.key, &self.value].map(|m| m.times(x));
-        let scale = 1.0 / (head_dim as f64).sqrt();
-        let mut attended = Vec::with_capacity(x.len());
-        for row in query.chunks_exact(hidden) {
-            for (head, query) in row.chunks_exact(head_dim).enumerate() {
-                let of = |rows: &'_ [f64]| -> Vec<Vec<f64>> {
-                    let rows = rows.chunks_exact(hidden);
-                    rows.map(|row| row[head * head_dim..][..head_dim].to_vec())
-                        .collect()
-                };
-                let (keys, values) = (of(&key), of(&value));
-                let keys: Vec<&[f64]> = keys.iter().map(Vec::as_slice).collect();
-                let values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
-                attended.extend(kernels::attention(query, &keys, &values, scale, None));
+    fn feed_forward(&self, x: &[f64], config: &EncoderConfig) -> Vec<f64> {
+        let up = self.up.times(x);
+        let active = |v: f64| kernels::activate(config.activation, v);
+        let inner: Vec<f64> = match &self.gate {
+            None => up.into_iter().map(active).collect(),
+            Some(gate) => {
+                let gate = gate.times(x).into_iter();
+                gate.zip(up).map(|(gate, up)| active(gate) * up).collect()
             }
-        }
-        self.output.times(&attended)
+        };
+        self.down.times(&inner)
     }
 
     /// Elements of all tensors.
@@ -210,24 +334,37 @@ impl Layer {
             &self.up,
             &self.down,
         ];
-        matrices.iter().map(|m| m.len()).sum::<usize>()
-            + self.output_norm.len()
-            + self.down_norm.len()
+        let norms = [
+            &self.attention_norm,
+            &self.output_norm,
+            &self.up_norm,
+            &self.down_norm,
+        ];
+        let matrices = matrices.into_iter().chain(&self.gate);
+        matrices.map(|m| m.len()).sum::<usize>()
+            + norms.into_iter().flatten().map(Norm::len).sum::<usize>()
+            + self
+                .head_norms
+                .iter()
+                .flatten()
+                .map(Vec::len)
+                .sum::<usize>()
     }
 }
 
 impl Encoder for ReferenceEncoder {
     fn output(&self) -> EncoderOutput {
-        match self.head {
-            Head::Embedding(_) => EncoderOutput::Embedding,
-            Head::Classes { .. } => EncoderOutput::Scores,
+        match self.config.head {
+            EncoderHead::Embedding(_) => EncoderOutput::Embedding,
+            EncoderHead::Classification(_) => EncoderOutput::Scores,
+            EncoderHead::Relevance(scale) => EncoderOutput::Relevance(scale),
         }
     }
 
     fn width(&self) -> usize {
         match &self.head {
             Head::Embedding(_) => self.config.hidden,
-            Head::Classes { output, .. } => output.rows(),
+            Head::Scores { output, .. } => output.rows(),
         }
     }
 
@@ -235,25 +372,44 @@ impl Encoder for ReferenceEncoder {
         self.config.context
     }
 
+    fn types(&self) -> usize {
+        self.config.token_types()
+    }
+
     fn max_rows(&self) -> usize {
         self.max_rows
     }
 
     fn memory(&self) -> u64 {
-        let elements = [&self.words, &self.positions, &self.types]
-            .map(Matrix::len)
-            .iter()
-            .sum::<usize>()
-            + self.norm.len()
+        let tables = [
+            Some(&self.words),
+            self.positions.as_ref(),
+            self.types.as_ref(),
+        ];
+        let tables = tables.into_iter().flatten().map(Matrix::len);
+        let norms = [self.norm.as_ref(), self.final_norm.as_ref()];
+        let norms = norms.into_iter().flatten().map(Norm::len);
+        let elements = tables.sum::<usize>()
+            + norms.sum::<usize>()
+            + 2 * self.angles.iter().map(Vec::len).sum::<usize>()
             + self.layers.iter().map(Layer::len).sum::<usize>()
             + match &self.head {
                 Head::Embedding(_) => 0,
-                Head::Classes { dense, output } => dense.len() + output.len(),
+                Head::Scores {
+                    dense,
+                    norm,
+                    output,
+                    ..
+                } => dense.len() + output.len() + norm.as_ref().map_or(0, Norm::len),
             };
         (elements * size_of::<f64>()) as u64
     }
 
-    fn encode(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), DecodeError> {
+    fn encode(
+        &mut self,
+        texts: &[EncoderText<'_>],
+        vectors: &mut Vec<f32>,
+    ) -> Result<(), DecodeError> {
         let mut wide = Vec::new();
         self.wide_encode(texts, &mut wide)?;
         vectors.clear();

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tidegate_contract::EncoderText;
 
 /// Decoders as directories of safetensors.
 pub const DECODERS: [&str; 19] = [
@@ -78,13 +79,23 @@ pub const PACKED_DECODERS: [&str; 9] = [
     "fp8-qwen3-blocks",
 ];
 
-/// Encoders: three that make vectors, two that make scores.
-pub const ENCODERS: [&str; 5] = [
+/// Encoders of every family: what makes vectors, scores of labels, and scores of pairs of texts.
+pub const ENCODERS: [&str; 15] = [
     "bert-f16",
     "bert-first-token-bf16",
     "roberta-f16",
     "bert-classes-f32",
     "roberta-classes-bf16",
+    "bert-relevance-f16",
+    "roberta-relevance-bf16",
+    "distilbert-f16",
+    "distilbert-classes-bf16",
+    "modernbert-bf16",
+    "modernbert-classes-f32",
+    "modernbert-relevance-f16",
+    "nomic-bert-f16",
+    "qwen3-embedding-bf16",
+    "mistral-embedding-f16",
 ];
 
 /// Tokens and the logits they must give.
@@ -105,8 +116,21 @@ pub struct DecoderCase {
 pub struct EncoderCase {
     /// The tokens, special ones included.
     pub tokens: Vec<u32>,
-    /// The embedding, or the scores of the labels.
+    /// The type of each, of a pair of texts; empty where all are of the first.
+    pub types: Vec<u32>,
+    /// The embedding, the scores of the labels, or the score of the pair.
     pub vector: Vec<f64>,
+}
+
+impl EncoderCase {
+    /// The text as an encoder takes it.
+    #[must_use]
+    pub fn text(&self) -> EncoderText<'_> {
+        EncoderText {
+            tokens: &self.tokens,
+            types: &self.types,
+        }
+    }
 }
 
 /// Why golden files could not be read.
@@ -151,6 +175,8 @@ struct Case {
     #[serde(default)]
     context: usize,
     tokens: Vec<u32>,
+    #[serde(default)]
+    types: Vec<u32>,
     #[serde(default)]
     positions: Vec<usize>,
 }
@@ -215,6 +241,7 @@ pub fn encoder(name: &str) -> Result<Vec<EncoderCase>, GoldenError> {
         .zip(vectors)
         .map(|(case, vector)| EncoderCase {
             tokens: case.tokens,
+            types: case.types,
             vector: vector.to_vec(),
         })
         .collect())

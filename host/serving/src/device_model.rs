@@ -1,6 +1,6 @@
 //! What a model is run by: loaded, and tried before it serves.
 
-use tidegate_contract::{Decoder, Encoder, Sampling, StepSequence};
+use tidegate_contract::{Decoder, Encoder, EncoderText, Sampling, StepSequence};
 
 use crate::error::LoadError;
 use crate::generator::DraftModel;
@@ -135,9 +135,11 @@ fn try_encoder(name: &str, encoder: &mut dyn Encoder) -> Result<(), LoadError> {
     at_least(name, "context", encoder.context(), 1)?;
     at_least(name, "rows of a step", encoder.max_rows(), 1)?;
     let mut vectors = Vec::new();
-    guarded_encode(encoder, &[&[0]], &mut vectors).map_err(|error| LoadError::FirstStep {
-        name: name.into(),
-        error,
+    guarded_encode(encoder, &[EncoderText::single(&[0])], &mut vectors).map_err(|error| {
+        LoadError::FirstStep {
+            name: name.into(),
+            error,
+        }
     })?;
     finite(name, &vectors)
 }

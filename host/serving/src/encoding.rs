@@ -1,12 +1,16 @@
 //! The scheduler of one encoder: which texts go together next.
 //!
-//! As the scheduler of a decoder it has no thread and no clock. A text is done in one step; texts go in the order of
-//! [`crate::order::QueueKey::rank`], as many as a step has rows for.
+//! As the scheduler of a decoder it has no thread and no clock. A text is done in one step; requests go in the order of
+//! [`crate::order::QueueKey::rank`], with as many of their texts as a step has rows for. A request with several texts may
+//! take several steps, and ends with the last.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::{DecodeError, Encoder, Made, ModelError, RequestId};
+use tidegate_contract::{
+    DecodeError, Encoder, EncoderOutput, EncoderText, Made, ModelError, RequestId,
+};
+use tidegate_text::EncodedPair;
 
 use crate::costs::{Beside, StepCosts, StepSize};
 use crate::generator::{Groups, Verdict};
@@ -25,25 +29,42 @@ pub(crate) struct EncodingLimits {
     pub(crate) aging: Duration,
     /// Length of a vector.
     pub(crate) width: usize,
+    /// What the vectors are.
+    pub(crate) output: EncoderOutput,
     /// Of each score; empty where vectors are made.
     pub(crate) labels: Vec<String>,
 }
 
-struct Text {
+/// A request: one text, or several.
+struct Texts {
     key: u64,
     open: Open,
-    tokens: Vec<u32>,
+    texts: Vec<EncodedPair>,
+    /// The vectors of the first of them, `[done, width]`.
+    made: Vec<f32>,
+    /// Texts that are done.
+    done: usize,
 }
 
-impl Text {
-    fn size(&self) -> StepSize {
-        StepSize::prompt(self.tokens.len(), 0)
+impl Texts {
+    /// Those that are not done.
+    fn left(&self) -> &[EncodedPair] {
+        self.texts.get(self.done..).unwrap_or_default()
+    }
+
+    fn rows_left(&self) -> usize {
+        self.left().iter().map(|text| text.tokens.len()).sum()
+    }
+
+    /// The next step with it alone, of so many rows at most.
+    fn size(&self, most: usize) -> StepSize {
+        StepSize::prompt(self.rows_left().min(most), 0)
     }
 
     /// One step with all its tokens.
     fn remaining(&self) -> Remaining {
         Remaining {
-            rows: self.tokens.len(),
+            rows: self.rows_left(),
             tokens: 1,
         }
     }
@@ -53,17 +74,38 @@ impl Text {
 pub(crate) struct Encoding {
     limits: EncodingLimits,
     counters: Arc<Counters>,
-    waiting: Vec<Text>,
+    waiting: Vec<Texts>,
     costs: StepCosts,
     groups: Groups,
     next: u64,
 }
 
-/// A step: the texts by their keys.
+/// A step: requests by their keys, each with how many of its texts.
 #[derive(Debug)]
 pub(crate) struct EncodingPlan {
-    keys: Vec<u64>,
+    parts: Vec<(u64, usize)>,
     size: StepSize,
+}
+
+impl EncodingPlan {
+    fn keys(&self) -> Vec<u64> {
+        self.parts.iter().map(|(key, _)| *key).collect()
+    }
+
+    fn texts(&self) -> usize {
+        self.parts.iter().map(|(_, texts)| texts).sum()
+    }
+
+    /// The request that a text of the step belongs to.
+    fn key_of(&self, text: usize) -> Option<u64> {
+        let mut parts = self.parts.iter();
+        let mut before = 0;
+        let part = parts.find(|(_, texts)| {
+            before += texts;
+            text < before
+        });
+        part.map(|(key, _)| *key)
+    }
 }
 
 impl Encoding {
@@ -83,9 +125,15 @@ impl Encoding {
         let key = self.next;
         let (mut open, work) = Open::new(submission, key, 0);
         match work {
-            Ok(Work::Encode { tokens }) => {
-                open.prompt_tokens = tokens.len();
-                self.waiting.push(Text { key, open, tokens });
+            Ok(Work::Encode { texts }) => {
+                open.prompt_tokens = texts.iter().map(|text| text.tokens.len()).sum();
+                self.waiting.push(Texts {
+                    key,
+                    open,
+                    texts,
+                    made: Vec::new(),
+                    done: 0,
+                });
             }
             Ok(Work::Generate { .. }) => {
                 let reason = "a prompt came to an encoder".to_owned();
@@ -129,23 +177,24 @@ impl Encoding {
     /// The next step; `None` if there is nothing to do.
     pub(crate) fn plan(&mut self, now: Moment) -> Option<EncodingPlan> {
         self.expire(now);
+        let most = self.limits.step_tokens;
         let costs = std::mem::take(&mut self.costs);
         self.fail_where(|text| {
             let left = text.open.queue_key.deadline?.saturating_sub(now);
-            let needed = costs.least(text.size(), now)?;
+            let needed = costs.least(text.size(most), now)?;
             (needed > left).then_some(ModelError::Hopeless { left, needed })
         });
         self.costs = costs;
         let allowed = {
             let waiting = &self.waiting;
-            let waits = |key| waiting.iter().any(|text: &Text| text.key == key);
+            let waits = |key| waiting.iter().any(|text: &Texts| text.key == key);
             self.groups.next(waits, waits)
         };
         let alone = Beside {
             answers: StepSize::default(),
             rows_per_step: self.limits.step_tokens,
         };
-        let rank = |text: &Text| {
+        let rank = |text: &Texts| {
             let work = self.costs.time_for(text.remaining(), alone);
             text.open.queue_key.rank(now, self.limits.aging, work)
         };
@@ -158,34 +207,50 @@ impl Encoding {
             .collect();
         order.sort_unstable();
         let mut plan = EncodingPlan {
-            keys: Vec::new(),
+            parts: Vec::new(),
             size: StepSize::default(),
         };
+        let mut room = self.limits.texts.max(1);
         for (_, place) in order {
-            let text = &mut self.waiting[place];
-            let full = plan.keys.len() >= self.limits.texts.max(1);
-            if full || plan.size.rows() + text.tokens.len() > self.limits.step_tokens {
+            let request = &mut self.waiting[place];
+            let mut taken = 0;
+            for text in request.left() {
+                let rows = text.tokens.len();
+                if room == 0 || plan.size.rows() + rows > self.limits.step_tokens {
+                    break;
+                }
+                plan.size = plan.size.with_prompt(rows, 0);
+                room -= 1;
+                taken += 1;
+            }
+            let whole = taken == request.left().len();
+            if taken > 0 {
+                if let Some(waited) = request.open.steps_at(now) {
+                    self.counters.queue_seconds.observe(waited);
+                }
+                plan.parts.push((request.key, taken));
+            }
+            if !whole {
                 break;
             }
-            if let Some(waited) = text.open.steps_at(now) {
-                self.counters.queue_seconds.observe(waited);
-            }
-            plan.size = plan.size.with_prompt(text.tokens.len(), 0);
-            plan.keys.push(text.key);
         }
-        (!plan.keys.is_empty()).then_some(plan)
+        (!plan.parts.is_empty()).then_some(plan)
     }
 
     /// The tokens of a step's texts.
-    pub(crate) fn texts(&self, plan: &EncodingPlan) -> Vec<&[u32]> {
-        let tokens = |key: &u64| {
-            let text = self.waiting.iter().find(|text| text.key == *key);
-            text.map(|text| text.tokens.as_slice())
+    pub(crate) fn texts(&self, plan: &EncodingPlan) -> Vec<EncoderText<'_>> {
+        let texts = |(key, count): &(u64, usize)| {
+            let request = self.waiting.iter().find(|texts| texts.key == *key);
+            let left = request.map(Texts::left).unwrap_or_default();
+            left.iter().take(*count).map(|text| EncoderText {
+                tokens: &text.tokens,
+                types: &text.types,
+            })
         };
-        plan.keys.iter().filter_map(tokens).collect()
+        plan.parts.iter().flat_map(texts).collect()
     }
 
-    /// Ends a step's texts with their vectors, `[texts, width]`.
+    /// Hands the vectors of a step, `[texts, width]`, to its requests; those whose texts are all done end.
     ///
     /// # Errors
     /// The encoder gave another count of numbers than it was asked for; nothing was handed on.
@@ -196,7 +261,7 @@ impl Encoding {
         now: Moment,
         took: Duration,
     ) -> Result<(), DecodeError> {
-        let wanted = plan.keys.len() * self.limits.width;
+        let wanted = plan.texts() * self.limits.width;
         if vectors.len() != wanted || wanted == 0 {
             return Err(DecodeError::Device {
                 reason: format!("{} numbers were made, not {wanted}", vectors.len()),
@@ -204,28 +269,37 @@ impl Encoding {
         }
         self.costs.observe(plan.size, took, now);
         self.counters
-            .step(plan.keys.len(), plan.size, took, self.costs.parts());
+            .step(plan.texts(), plan.size, took, self.costs.parts());
         Counters::add(&self.counters.prompt_tokens, plan.size.prefill);
-        self.groups.succeeded(plan.keys.iter().copied());
-        for (key, vector) in plan
-            .keys
-            .iter()
-            .zip(vectors.chunks_exact(self.limits.width))
-        {
-            let Some(place) = self.waiting.iter().position(|text| text.key == *key) else {
+        self.groups.succeeded(plan.keys().into_iter());
+        let mut rest = vectors;
+        for (key, count) in &plan.parts {
+            let (own, others) = rest.split_at(count * self.limits.width);
+            rest = others;
+            let Some(place) = self.waiting.iter().position(|texts| texts.key == *key) else {
                 continue;
             };
-            let mut open = self.waiting.remove(place).open;
+            let request = &mut self.waiting[place];
+            let number = own.iter().find(|number| !number.is_finite());
+            request.made.extend(own);
+            request.done += count;
+            if number.is_none() && !request.left().is_empty() {
+                continue;
+            }
+            let Texts { mut open, made, .. } = self.waiting.remove(place);
             let _ = open.token_at(now);
-            if let Some(number) = vector.iter().find(|number| !number.is_finite()) {
+            if let Some(number) = number {
                 let reason = format!("the encoder made {number}, which is no number");
                 self.count_failure(open, ModelError::Device(reason));
                 continue;
             }
             Counters::add(&self.counters.answered, 1);
-            open.done(match self.limits.labels.is_empty() {
-                true => Made::Embedding(vector.to_vec()),
-                false => Made::Labels(self.labels(vector)),
+            open.done(match self.limits.output {
+                EncoderOutput::Embedding => Made::Embedding(made),
+                EncoderOutput::Scores => Made::Labels(self.labels(&made)),
+                EncoderOutput::Relevance(scale) => {
+                    Made::Relevance(made.into_iter().map(|number| scale.of(number)).collect())
+                }
             });
         }
         Ok(())
@@ -238,10 +312,10 @@ impl Encoding {
             return Verdict::Reload;
         }
         let (culprit, verdict) = match error {
-            DecodeError::Refused { sequence, .. } if *sequence < plan.keys.len() => {
-                (Some(plan.keys[*sequence]), Verdict::GoesOn)
+            DecodeError::Refused { sequence, .. } if *sequence < plan.texts() => {
+                (plan.key_of(*sequence), Verdict::GoesOn)
             }
-            _ => self.groups.failed(plan.keys.clone()),
+            _ => self.groups.failed(plan.keys()),
         };
         if let Some(culprit) = culprit {
             let reason = ModelError::Device(error.to_string());
@@ -253,10 +327,11 @@ impl Encoding {
     /// The encoder is gone: the texts of its last step are tried once more, each alone, and fail if it is lost again
     /// ([`Open::lost`]).
     pub(crate) fn lost(&mut self, plan: &EncodingPlan, reason: &str) {
-        let alone = plan.keys.len() == 1;
+        let keys = plan.keys();
+        let alone = keys.len() == 1;
         let mut failed = Vec::new();
         for text in &mut self.waiting {
-            if !plan.keys.contains(&text.key) {
+            if !keys.contains(&text.key) {
                 continue;
             }
             if text.open.lost(alone) {
@@ -267,12 +342,14 @@ impl Encoding {
         }
         let error = ModelError::Device(reason.to_owned());
         self.fail_where(|text| failed.contains(&text.key).then(|| error.clone()));
-        self.groups.apart(&plan.keys);
+        self.groups.apart(&keys);
     }
 
     /// The encoder was loaded again. False if it is not the one it was.
     pub(crate) fn restored(&self, encoder: &dyn Encoder) -> bool {
-        encoder.width() == self.limits.width && encoder.max_rows() >= self.limits.step_tokens
+        encoder.width() == self.limits.width
+            && encoder.output() == self.limits.output
+            && encoder.max_rows() >= self.limits.step_tokens
     }
 
     pub(crate) fn report(&self) {
@@ -297,7 +374,7 @@ impl Encoding {
     }
 
     /// Ends the texts for which `why` has a reason, in the order of arrival.
-    fn fail_where(&mut self, why: impl Fn(&Text) -> Option<ModelError>) {
+    fn fail_where(&mut self, why: impl Fn(&Texts) -> Option<ModelError>) {
         if !self.waiting.iter().any(|text| why(text).is_some()) {
             return;
         }

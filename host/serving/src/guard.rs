@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tidegate_contract::{DecodeError, Decoder, Encoder, FedToken, Sampled, StepSequence};
+use tidegate_contract::{
+    DecodeError, Decoder, Encoder, EncoderText, FedToken, Sampled, StepSequence,
+};
 
 /// Submits a step; as [`guarded_step`].
 pub(crate) fn guarded_submit(
@@ -70,7 +72,7 @@ pub(crate) fn guarded_logits(
 /// Runs an encoder; as [`guarded_step`].
 pub(crate) fn guarded_encode(
     encoder: &mut dyn Encoder,
-    texts: &[&[u32]],
+    texts: &[EncoderText<'_>],
     vectors: &mut Vec<f32>,
 ) -> Result<(), DecodeError> {
     catch_unwind(AssertUnwindSafe(|| encoder.encode(texts, vectors))).unwrap_or_else(|_| {

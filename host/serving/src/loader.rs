@@ -170,6 +170,7 @@ fn load(
         makes: Makes::Text,
         vocabulary: 0,
         context: 0,
+        types: 1,
         end_tokens,
         most_choices: options.most_choices.max(1),
         truncate: options.truncate,
@@ -215,7 +216,7 @@ fn load(
         }
         DeviceModel::Encoder(encoder) => {
             let scores = match encoder.output() {
-                EncoderOutput::Embedding => 0,
+                EncoderOutput::Embedding | EncoderOutput::Relevance(_) => 0,
                 EncoderOutput::Scores => encoder.width(),
             };
             if options.labels.len() != scores {
@@ -228,7 +229,9 @@ fn load(
             loaded.makes = match encoder.output() {
                 EncoderOutput::Embedding => Makes::Embeddings,
                 EncoderOutput::Scores => Makes::Labels,
+                EncoderOutput::Relevance(_) => Makes::Relevance,
             };
+            loaded.types = encoder.types();
             loaded.context = encoder.context().min(encoder.max_rows());
             let texts = options.sequences.max(1);
             loaded.facts.sequences = u32::try_from(texts.min(encoder.max_rows())).unwrap_or(1);
@@ -240,6 +243,7 @@ fn load(
                 texts,
                 aging: options.aging,
                 width: encoder.width(),
+                output: encoder.output(),
                 labels: options.labels,
             };
             Core::encoding(encoder, Encoding::new(limits, counters))

@@ -3,11 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use tidegate_contract::{
-    Conversation, FunctionChoice, Makes, Message, ModelError, ModelFacts, ModelTask, Parameters,
-    Prompt, Role, Structure,
+    Conversation, FunctionChoice, MOST_DOCUMENTS, Makes, Message, ModelError, ModelFacts,
+    ModelTask, Parameters, Prompt, Role, Structure,
 };
 use tidegate_grammar::{Compiler, Matcher};
-use tidegate_text::{Detokenizer, EncodedChat, LaneParser, PromptError, Tokenizer};
+use tidegate_text::{Detokenizer, EncodedChat, EncodedPair, LaneParser, PromptError, Tokenizer};
 
 use crate::constraint;
 use crate::functions;
@@ -27,6 +27,8 @@ pub(crate) struct Loaded {
     pub(crate) vocabulary: usize,
     /// Positions of a sequence or text.
     pub(crate) context: usize,
+    /// Token types that an encoder tells apart.
+    pub(crate) types: usize,
     pub(crate) end_tokens: Vec<u32>,
     pub(crate) most_choices: u32,
     pub(crate) truncate: bool,
@@ -106,9 +108,17 @@ impl Loaded {
             }
             (ModelTask::Generate { .. }, _) => Err(self.cannot("generate")),
             (ModelTask::Encode { .. }, Makes::Text) => Err(self.cannot("embed or classify")),
+            (ModelTask::Encode { .. }, Makes::Relevance) => Err(self.cannot("embed or classify")),
             (ModelTask::Encode { text }, _) => Ok(Work::Encode {
-                tokens: self.text(&text)?,
+                texts: vec![EncodedPair {
+                    tokens: self.text(&text)?,
+                    types: Vec::new(),
+                }],
             }),
+            (ModelTask::Rank { query, documents }, Makes::Relevance) => Ok(Work::Encode {
+                texts: self.pairs(&query, &documents)?,
+            }),
+            (ModelTask::Rank { .. }, _) => Err(self.cannot("rank")),
         }
     }
 
@@ -285,6 +295,39 @@ impl Loaded {
             });
         }
         Ok(tokens)
+    }
+
+    /// The query with each document, cut to what the model can take: see [`Tokenizer::encode_pair`].
+    fn pairs(&self, query: &str, documents: &[String]) -> Result<Vec<EncodedPair>, ModelError> {
+        if query.is_empty() {
+            return Err(ModelError::EmptyPrompt);
+        }
+        if !(1..=MOST_DOCUMENTS).contains(&documents.len()) {
+            return Err(ModelError::parameter(
+                "the count of documents",
+                documents.len(),
+                format!("1 to {MOST_DOCUMENTS}"),
+            ));
+        }
+        let around = self.tokenizer.around_pair();
+        let around = around.ok_or_else(|| refused(PromptError::NoPairs))?;
+        if self.context < around + 2 {
+            return Err(ModelError::PromptTooLong {
+                tokens: around + 2,
+                limit: self.context,
+            });
+        }
+        let query = self.tokenizer.encode_literal(query).map_err(refused)?;
+        let pair = |document: &String| {
+            let encoded = (self.tokenizer).encode_pair_with(&query, document, self.context);
+            let mut pair = encoded.map_err(refused)?;
+            if self.types < 2 {
+                // A model with one type has no other for the second text, whatever the template says.
+                pair.types.clear();
+            }
+            Ok(pair)
+        };
+        documents.iter().map(pair).collect()
     }
 
     /// A structure for this model's tokens; quick if it was compiled before.

@@ -35,7 +35,7 @@ pub type LoadEncoder = Box<dyn FnMut() -> Result<Box<dyn Encoder>, String> + Sen
 pub enum ModelLoader {
     /// It generates.
     Decoder(LoadDecoder),
-    /// It embeds or classifies.
+    /// It embeds, classifies or ranks.
     Encoder(LoadEncoder),
 }
 

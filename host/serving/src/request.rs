@@ -8,7 +8,7 @@ use tidegate_contract::{
     Answer, CLASS_BESIDE, Made, ModelError, Parameters, RequestId, Timings, share_beside,
 };
 use tidegate_grammar::Matcher;
-use tidegate_text::{Detokenizer, LaneParser};
+use tidegate_text::{Detokenizer, EncodedPair, LaneParser};
 
 use crate::order::{Moment, QueueKey};
 use crate::reply::GuardedReply;
@@ -121,8 +121,8 @@ pub(crate) enum Work {
         /// What takes reasoning and calls out of the text, with a seed for the ids of calls.
         lanes: Option<Box<LaneParser>>,
     },
-    /// The vector of a text.
-    Encode { tokens: Vec<u32> },
+    /// The vector of a text, or the scores of several pairs of texts; at least one.
+    Encode { texts: Vec<EncodedPair> },
 }
 
 /// A request as the engine's thread gets it.

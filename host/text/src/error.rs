@@ -82,4 +82,9 @@ pub enum PromptError {
     /// The tokenizer failed on the text.
     #[error("tokenizer failed: {0}")]
     Encode(String),
+    /// The tokenizer's post-processor does not say how two texts become one.
+    #[error(
+        "the tokenizer has no template for pairs of texts (a post_processor in tokenizer.json)"
+    )]
+    NoPairs,
 }

@@ -14,6 +14,7 @@ use crate::detokenize::Stage;
 use crate::encode::Frame;
 use crate::form::CHANNELS;
 use crate::literal::SpecialNames;
+use crate::pair::PairFrame;
 use crate::token_bytes::{Spelling, TokenBytes};
 use crate::{AnswerForm, LoadError, PromptError};
 
@@ -54,6 +55,8 @@ pub struct Tokenizer {
     pub(crate) longest_token: usize,
     pub(crate) config: TokenizerConfig,
     pub(crate) frame: Frame,
+    /// Where the tokenizer says how pairs of texts become one.
+    pub(crate) pairs: Option<PairFrame>,
     pub(crate) form: AnswerForm,
     pub(crate) chat: Option<ChatTemplate>,
     pub(crate) bos: Option<u32>,
@@ -237,6 +240,7 @@ impl Tokenizer {
             (Ok(with), Ok(without)) => Frame::of(with.get_ids(), without.get_ids()),
             _ => Frame::default(),
         };
+        let pairs = PairFrame::of(&inner);
         let form = Tokenizer::form_of(&inner, config.chat_template.as_deref());
         Ok(Tokenizer {
             form,
@@ -248,6 +252,7 @@ impl Tokenizer {
             longest_token,
             config,
             frame,
+            pairs,
             chat,
             bos,
             eos,

@@ -27,8 +27,9 @@ mod tensor;
 
 pub use checkpoint::{Checkpoint, FileBytes, ReadFile, ReadWhole};
 pub use config::{
-    Activation, Architecture, ConfigError, EncoderConfig, EncoderHead, Experts, LayerConfig,
-    ModelConfig, Pooling, Quantization, Rope, RopeScaling,
+    Activation, Architecture, ConfigError, EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer,
+    Experts, HeadActivation, LayerConfig, ModelConfig, Pooling, Quantization, Rope, RopeScaling,
+    Scoring,
 };
 pub use convert::{ConvertError, ConvertReport, convert};
 pub use error::{CheckpointError, TensorError};

@@ -57,6 +57,7 @@ fn route() -> Route {
             answer_tokens: 64,
             dimensions: None,
         },
+        ranks_whole: false,
         count: None,
         settled: Settled::Usually,
         present: Arc::new(String::new),

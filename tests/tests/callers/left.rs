@@ -18,7 +18,7 @@ use crate::table::{End, Table};
 fn forced(task: &ModelTask) -> Vec<u32> {
     match task {
         ModelTask::Generate { forced_prefix, .. } => forced_prefix.clone(),
-        ModelTask::Encode { .. } => Vec::new(),
+        ModelTask::Encode { .. } | ModelTask::Rank { .. } => Vec::new(),
     }
 }
 

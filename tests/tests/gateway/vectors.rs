@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tidegate_tests::MINILM;
+use tidegate_tests::{MINILM, root};
 
 use crate::client::Served;
 
@@ -140,4 +140,72 @@ fn texts_become_the_vectors_that_the_models_makers_print_and_ranks_by_them() {
             "{got:?}"
         );
     }
+}
+
+#[test]
+fn a_reranker_orders_documents_as_its_makers_library_does() {
+    let model = root().join("host/reference/tests/golden/bert-relevance-f16");
+    let served = Served::start(&format!(
+        r#"
+[pipeline]
+name = "ranks"
+[gateway]
+address = "127.0.0.1:0"
+[model.reranker]
+path = {model:?}
+[source.asked]
+type = "gateway"
+[[stage]]
+name = "order"
+rerank = "reranker"
+query = "{{query}}"
+documents = "documents"
+[sink.reply]
+type = "gateway"
+"#
+    ));
+    let pairs = std::fs::read(model.join("pairs.json")).unwrap();
+    let pairs: Value = serde_json::from_slice(&pairs).unwrap();
+    for wanted in pairs["rankings"].as_array().unwrap() {
+        let scores = numbers(&wanted["scores"]);
+        // The gateway takes no empty texts.
+        let documents: Vec<&str> = (wanted["documents"].as_array().unwrap().iter())
+            .map(|document| document.as_str().unwrap())
+            .collect();
+        let kept: Vec<usize> = (0..documents.len())
+            .filter(|index| !documents[*index].is_empty())
+            .collect();
+        let sent: Vec<&str> = kept.iter().map(|index| documents[*index]).collect();
+        let asked = json!({
+            "model": "reranker", "query": wanted["query"], "documents": sent, "return_documents": true, "top_n": 4,
+        });
+        let got = served.post("/v1/rerank", &asked);
+        if wanted["query"].as_str().unwrap().len() > 30 {
+            // By itself longer than a query may be.
+            assert_eq!(got.status, 400, "{got:?}");
+            assert!(got.body.contains("the most is 38"), "{got:?}");
+            continue;
+        }
+        assert_eq!(got.status, 200, "{got:?}");
+        let results = got.json()["results"].as_array().unwrap().clone();
+        assert_eq!(results.len(), 4);
+        let mut last = f64::INFINITY;
+        for result in results {
+            let index = result["index"].as_u64().unwrap() as usize;
+            let score = result["relevance_score"].as_f64().unwrap();
+            assert!((score - scores[kept[index]]).abs() < 1e-3, "{result}");
+            assert!(score <= last, "{result}");
+            assert_eq!(result["document"]["text"], sent[index]);
+            last = score;
+        }
+        assert!(got.json()["usage"]["total_tokens"].as_u64().unwrap() > 0);
+    }
+    let vectors = json!({"model": "reranker", "input": "a"});
+    assert_eq!(served.post("/v1/embeddings", &vectors).status, 404);
+    let empty = json!({"model": "reranker", "query": "", "documents": ["a"]});
+    let got = served.post("/v1/rerank", &empty);
+    assert_eq!(
+        (got.status, got.json()["error"]["param"].clone()),
+        (400, json!("query"))
+    );
 }

@@ -71,6 +71,58 @@ fn a_vector_becomes_a_member_with_every_digit() {
 }
 
 #[test]
+fn documents_of_a_record_are_put_in_order() {
+    // By how often the query's letter is in them.
+    let model = Scripted::new(|_, request| {
+        let ModelTask::Rank { query, documents } = &request.task else {
+            panic!("asked for something else");
+        };
+        let score = |text: &String| text.matches(query.as_str()).count() as f32 / 4.0;
+        Ok(made(Made::Relevance(documents.iter().map(score).collect())))
+    });
+    let stage = ModelStage {
+        ask: Ask::Rerank {
+            documents: vec!["found".into(), "rows".into()],
+            top: Some(2),
+        },
+        into: AnswerInto::Member,
+        field: "ranking".into(),
+        ..asking(model, "{q}")
+    };
+    let left = run_stage(
+        stage,
+        &["out"],
+        &[
+            r#"{"q":"a","found":{"rows":["b",{"text":"banana","id":7},"a","aa"]}}"#,
+            r#"{"q":"a","found":{"rows":["b"]}}"#,
+            r#"{"q":"a","found":{}}"#,
+            r#"{"q":"a","found":{"rows":"b"}}"#,
+            r#"{"q":"a","found":{"rows":[]}}"#,
+            r#"{"q":"a","found":{"rows":["a",{"id":7}]}}"#,
+        ],
+    );
+    let lines = left.lines("out");
+    assert_eq!(
+        lines[0]["ranking"],
+        json!([{"index": 1, "score": 0.75}, {"index": 3, "score": 0.5}])
+    );
+    assert_eq!(lines[0]["found"]["rows"][1]["id"], 7);
+    assert_eq!(lines[1]["ranking"], json!([{"index": 0, "score": 0.0}]));
+    let reasons: Vec<_> = (left.lines("dead-letters").iter())
+        .map(|letter| letter["reason"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "value has no found.rows",
+            "found.rows is \"b\", must be a list of documents",
+            "found.rows has 0 documents, must have 1 to 1024",
+            "found.rows[1] is {\"id\":7}, must be a text or an object with a text \"text\"",
+        ]
+    );
+}
+
+#[test]
 fn a_label_sends_its_record_to_its_own_output_from_the_threshold_on() {
     let model = Scripted::new(|_, request| {
         let score: f32 = asked(request).0.parse().unwrap();

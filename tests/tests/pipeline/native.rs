@@ -35,6 +35,7 @@ pub(crate) fn asked(request: &Request) -> (String, Vec<u32>) {
             ..
         } => (text.clone(), forced_prefix.clone()),
         ModelTask::Encode { text } => (text.clone(), Vec::new()),
+        ModelTask::Rank { query, .. } => (query.clone(), Vec::new()),
     }
 }
 

@@ -149,6 +149,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
             Ask::Generate(_) => (Makes::Text, "generate"),
             Ask::Embed => (Makes::Embeddings, "embed"),
             Ask::Classify { .. } => (Makes::Labels, "classify"),
+            Ask::Rerank { .. } => (Makes::Relevance, "rank"),
         };
         let makes = file.makes();
         if makes != wanted {
@@ -159,6 +160,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
                     Makes::Text => "text",
                     Makes::Embeddings => "embeddings",
                     Makes::Labels => "labels",
+                    Makes::Relevance => "scores of pairs of texts",
                 }
             ));
             continue;
@@ -200,6 +202,15 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
             Ask::Classify { .. } => {
                 if let Err(mistakes) = check_labels(pipeline, number, &file.labels()) {
                     found.extend(mistakes);
+                }
+            }
+            Ask::Rerank { .. } => {
+                if file.tokenizer.around_pair().is_none() {
+                    wrong(format!(
+                        "model {:?} cannot rank: {}",
+                        model.name,
+                        PromptError::NoPairs
+                    ));
                 }
             }
             Ask::Embed => {}

@@ -253,7 +253,7 @@ fn load(
     let mut source = source(model, adapters.limits(), adapter, file)?;
     let structures = asking(pipeline, index).filter_map(|(_, _, kind)| match &kind.ask {
         Ask::Generate(generate) => generate.parameters.structure.clone(),
-        Ask::Embed | Ask::Classify { .. } => None,
+        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
     });
     source.options.structures = structures.collect();
     let handle = adapter.engine.load(&model.name, source)?;
@@ -286,7 +286,7 @@ fn biases(
         Ask::Generate(generate) => {
             bias(generate, file).map_err(|why| anyhow::anyhow!("stage {}: {why}", stage.name))
         }
-        Ask::Embed | Ask::Classify { .. } => Ok(Vec::new()),
+        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => Ok(Vec::new()),
     });
     stages.collect()
 }

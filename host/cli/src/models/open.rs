@@ -59,6 +59,7 @@ impl ModelFile {
             Architecture::Encoder(config) => match config.head {
                 EncoderHead::Embedding(_) => Makes::Embeddings,
                 EncoderHead::Classification(_) => Makes::Labels,
+                EncoderHead::Relevance(_) => Makes::Relevance,
             },
         }
     }

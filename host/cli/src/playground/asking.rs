@@ -181,6 +181,10 @@ impl Playground {
 /// What a model of this kind is asked.
 fn task(question: &ModelQuestion, makes: Makes) -> Result<ModelTask, PlaygroundRefused> {
     let text = question.prompt.clone();
+    if makes == Makes::Relevance {
+        let why = "this model scores pairs of texts, and a question is one text; try a record on its stage";
+        return Err(PlaygroundRefused::Refused(why.to_owned()));
+    }
     if makes != Makes::Text {
         if question.system.is_some() || question.raw {
             let why = "this model reads texts and writes none: it takes a prompt alone";
@@ -237,6 +241,8 @@ fn told(answer: &Answer) -> ModelAnswer {
             told.embedding = Some((vector.len(), shown.collect()));
         }
         Made::Labels(labels) => told.labels = labels.clone(),
+        // A question is one text, and has no such answer.
+        Made::Relevance(_) => {}
     }
     told
 }

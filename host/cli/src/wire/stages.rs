@@ -200,11 +200,18 @@ fn model_stage(
             };
             (context.saturating_sub(served.special_tokens()), ask)
         }
+        config::Ask::Rerank { documents, top } => {
+            let ask = Ask::Rerank {
+                documents: documents.clone(),
+                top: *top,
+            };
+            (context.saturating_sub(served.special_tokens()), ask)
+        }
     };
     let truncate = stage.truncate.as_ref();
     let turns = match &stage.ask {
         config::Ask::Generate(generate) => generate.turns.as_slice(),
-        config::Ask::Embed | config::Ask::Classify { .. } => &[],
+        config::Ask::Embed | config::Ask::Classify { .. } | config::Ask::Rerank { .. } => &[],
     };
     let parts = (turns.iter())
         .flat_map(|turn| &turn.content.parts)

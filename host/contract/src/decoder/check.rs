@@ -1,6 +1,8 @@
 //! What a step must be before anything runs: the same answer from every decoder.
 
-use super::{BLOCK, DecodeError, DecoderShape, FedToken, MOST_LOGPROBS, Sampling, StepSequence};
+use super::{
+    BLOCK, DecodeError, DecoderShape, EncoderText, FedToken, MOST_LOGPROBS, Sampling, StepSequence,
+};
 
 impl DecoderShape {
     /// Whether a step is within the shape and consistent in itself.
@@ -195,25 +197,33 @@ impl DecoderShape {
 }
 
 /// Whether the texts of a call are within an encoder's limits: [`context`](super::Encoder::context) tokens each,
-/// [`max_rows`](super::Encoder::max_rows) together, every token below `vocabulary`.
+/// [`max_rows`](super::Encoder::max_rows) together, every token below `vocabulary`, and a type below `types` for each or for
+/// none.
 ///
 /// # Errors
 /// [`DecodeError::Refused`] with the first thing that is out of range; the sequence is the text.
 pub fn check_texts(
-    texts: &[&[u32]],
+    texts: &[EncoderText<'_>],
     vocabulary: usize,
+    types: usize,
     context: usize,
     max_rows: usize,
 ) -> Result<(), DecodeError> {
     let mut rows = 0;
     for (index, text) in texts.iter().enumerate() {
         let refuse = |what, value, limit| Err(refused(index, what, value, limit));
-        if text.is_empty() || text.len() > context {
+        let length = text.tokens.len();
+        if length == 0 || length > context {
             let limit = format!("1 to {context}");
-            return refuse("tokens", &text.len(), limit);
+            return refuse("tokens", &length, limit);
         }
-        below("token", text, vocabulary, "the vocabulary").map_err(|e| e.of(index))?;
-        rows += text.len();
+        below("token", text.tokens, vocabulary, "the vocabulary").map_err(|e| e.of(index))?;
+        if !text.types.is_empty() && text.types.len() != length {
+            let limit = format!("one for each of {length} tokens, or none");
+            return refuse("token types", &text.types.len(), limit);
+        }
+        below("token type", text.types, types, "the model's types").map_err(|e| e.of(index))?;
+        rows += length;
         if rows > max_rows {
             let limit = format!("at most {max_rows}");
             return refuse("rows of the call up to here", &rows, limit);

@@ -4,7 +4,7 @@
 //!
 //! On each way from a source to a sink one stage answers: the last one that writes what the sink takes. Where none does,
 //! an operator may have made the answer of what a model said, so it is the last stage that makes a text, else the last
-//! that makes a vector. A label is an answer at no endpoint: a stage that classifies answers nobody.
+//! that makes a vector or a ranking. A label is an answer at no endpoint: a stage that classifies answers nobody.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ impl Rank {
         };
         let is_text = match asks.ask {
             Ask::Generate(_) => true,
-            Ask::Embed => false,
+            Ask::Embed | Ask::Rerank { .. } => false,
             Ask::Classify { .. } => return None,
         };
         let takes = |field| asks.field == field;

@@ -239,6 +239,13 @@ pub enum Ask {
         /// Least probability of a label; below it the text has none.
         threshold: f32,
     },
+    /// The order of documents by how well they answer a query, which is the stage's prompt.
+    Rerank {
+        /// Where the list of documents stands in the value.
+        documents: Vec<String>,
+        /// How many of the best are told; none is all.
+        top: Option<usize>,
+    },
 }
 
 /// How answers are made.

@@ -1,8 +1,8 @@
-//! Reads a `[[stage]]` that asks a model: for an answer, a vector, or a label.
+//! Reads a `[[stage]]` that asks a model: for an answer, a vector, a label, or an order.
 
 use std::time::Duration;
 
-use tidegate_contract::{MOST_LOGPROBS, MOST_STOPS, Parameters, Role, Speculation};
+use tidegate_contract::{MOST_DOCUMENTS, MOST_LOGPROBS, MOST_STOPS, Parameters, Role, Speculation};
 use toml::de::DeValue;
 
 use super::findings::Typed;
@@ -60,6 +60,8 @@ const GENERATE_KEYS: [&str; 28] = [
 const ENCODE_KEYS: [&str; 1] = ["text"];
 /// Keys of a stage that wants a label.
 const CLASSIFY_KEYS: [&str; 1] = ["threshold"];
+/// Keys of a stage that wants an order.
+const RERANK_KEYS: [&str; 3] = ["query", "documents", "top"];
 
 /// Every key of a stage that asks a model.
 pub(crate) fn all_model_keys() -> Vec<&'static str> {
@@ -68,11 +70,12 @@ pub(crate) fn all_model_keys() -> Vec<&'static str> {
         &GENERATE_KEYS,
         &ENCODE_KEYS,
         &CLASSIFY_KEYS,
+        &RERANK_KEYS,
     ]
     .concat()
 }
 
-/// Reads the keys of a stage that asks a model; `asks` is `model`, `embed` or `classify`.
+/// Reads the keys of a stage that asks a model; `asks` is `model`, `embed`, `classify` or `rerank`.
 pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<TypedModelStage> {
     let model = table.string(asks);
     let orders = [
@@ -97,6 +100,7 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
     let prompt = match asks {
         _ if messages || turns.is_some() => None,
         "model" => read_template(table, "prompt"),
+        "rerank" => read_template(table, "query"),
         _ => read_template(table, "text"),
     };
     let mut seed = 0;
@@ -111,14 +115,29 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
                 TypedAsk::Generate(Box::new(read_generate(table, turns.unwrap_or_default())));
             table.misplaced(&ENCODE_KEYS, "belongs to embed or classify; write prompt");
             table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
+            table.misplaced(&RERANK_KEYS, "belongs to rerank");
             (generate, "answer")
         }
         "embed" => {
             table.misplaced(&GENERATE_KEYS, "belongs to a stage that asks for an answer");
             table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
+            table.misplaced(&RERANK_KEYS, "belongs to rerank");
             (TypedAsk::Embed, "embedding")
         }
+        "rerank" => {
+            table.misplaced(&GENERATE_KEYS, "belongs to a stage that asks for an answer");
+            table.misplaced(
+                &ENCODE_KEYS,
+                "belongs to embed or classify; write query and documents",
+            );
+            table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
+            let top = table.count("top", 1..=MOST_DOCUMENTS as u64);
+            let documents = read_documents(table);
+            let top = top.map(|typed| typed.value);
+            (TypedAsk::Rerank { documents, top }, "ranking")
+        }
         _ => {
+            table.misplaced(&RERANK_KEYS, "belongs to rerank");
             let threshold = table.real("threshold", |t| (0.0..=1.0).contains(&t), "0.0 to 1.0");
             table.misplaced(&GENERATE_KEYS, "belongs to a stage that asks for an answer");
             let threshold = threshold.map_or(0.0, |typed| typed.value as f32);
@@ -160,6 +179,27 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
             .map_or(Into::Member, |typed| typed.value),
         field: read_field(table).unwrap_or_else(|| field.to_owned()),
     })
+}
+
+/// Where the list of documents stands: a member of the value, or a path of members.
+fn read_documents(table: &Table<'_>) -> Vec<String> {
+    let Some(typed) = table.string("documents") else {
+        if table.get("documents").is_none() {
+            table.missing("documents", "documents = \"documents\"");
+        }
+        return Vec::new();
+    };
+    let path: Vec<String> = typed.value.split('.').map(str::to_owned).collect();
+    if path.iter().any(String::is_empty) {
+        table.found.about(
+            &typed,
+            format!(
+                "{:?} is no member of a value; write for example \"documents\" or \"search.results\"",
+                typed.value
+            ),
+        );
+    }
+    path
 }
 
 fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {

@@ -42,7 +42,7 @@ pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
         None => {}
     }
     let inputs = table.strings("inputs");
-    let does: Vec<(&str, Value<'_>)> = ["operator", "model", "embed", "classify"]
+    let does: Vec<(&str, Value<'_>)> = ["operator", "model", "embed", "classify", "rerank"]
         .into_iter()
         .filter_map(|name| Some((name, table.get(name)?)))
         .collect();
@@ -68,7 +68,7 @@ pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
         [] => {
             table.missing(
                 "operator",
-                "operator = \"redact.wasm\", or model, embed or classify = the name of a model",
+                "operator = \"redact.wasm\", or model, embed, classify or rerank = the name of a model",
             );
             None
         }

@@ -316,6 +316,7 @@ fn fill_routes(found: &Findings, ends: &mut Ends<'_>) {
         let makes = |ask: &Ask| match ask {
             Ask::Generate(_) => &[Endpoint::Chat, Endpoint::Responses, Endpoint::Completions][..],
             Ask::Embed => &[Endpoint::Embeddings],
+            Ask::Rerank { .. } => &[Endpoint::Rerank],
             // Labels are no answer of any of them.
             Ask::Classify { .. } => &[],
         };
@@ -323,6 +324,13 @@ fn fill_routes(found: &Findings, ends: &mut Ends<'_>) {
             .iter()
             .flat_map(|(_, asks)| makes(&asks.ask).iter().copied())
             .collect();
+        if made.contains(&Endpoint::Embeddings) && made.contains(&Endpoint::Rerank) {
+            found.about(
+                &places.name,
+                "is answered by a stage with embed and, on another way, by one with rerank, which need records of different \
+                 forms; give each a source of its own",
+            );
+        }
         route.endpoints = match &places.endpoints {
             Some(told) => {
                 for each in told {

@@ -228,7 +228,13 @@ pub(crate) struct TypedModelStage {
 pub(crate) enum TypedAsk {
     Generate(Box<TypedGenerate>),
     Embed,
-    Classify { threshold: f32 },
+    Classify {
+        threshold: f32,
+    },
+    Rerank {
+        documents: Vec<String>,
+        top: Option<usize>,
+    },
 }
 
 #[derive(Debug)]

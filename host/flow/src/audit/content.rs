@@ -32,6 +32,8 @@ pub(super) struct Content<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<&'a [(String, f32)]>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    relevance: Option<&'a [f32]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<Vec<u32>>,
@@ -81,6 +83,7 @@ impl<'a> Content<'a> {
             choices: None,
             embedding: None,
             labels: None,
+            relevance: None,
             reason: None,
             tokens: None,
         };
@@ -110,6 +113,10 @@ impl<'a> Content<'a> {
             },
             Made::Labels(labels) => Content {
                 labels: Some(labels),
+                ..self
+            },
+            Made::Relevance(scores) => Content {
+                relevance: Some(scores),
                 ..self
             },
         }

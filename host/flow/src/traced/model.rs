@@ -79,6 +79,7 @@ impl Traces {
             Ask::Generate { raw: true, .. } => names::TEXT_COMPLETION,
             Ask::Embed => names::EMBEDDINGS,
             Ask::Classify { .. } => names::CLASSIFY,
+            Ask::Rerank { .. } => names::RERANK,
         };
         let is_remote = chosen.model.is_remote();
         let (kind, provider) = match is_remote {

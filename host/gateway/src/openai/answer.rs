@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_contract::{Call, Choice, Finish, Lane, Made, TokenLogprob};
 
@@ -18,6 +19,16 @@ pub(crate) struct Final {
     pub(crate) reasoning_tokens: u64,
     /// Of an embedding.
     pub(crate) vector: Option<Vec<f32>>,
+    /// Of a ranking, best first.
+    pub(crate) ranking: Option<Vec<Ranked>>,
+}
+
+/// A document in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub(crate) struct Ranked {
+    /// Its place among those that were asked for, counted from 0.
+    pub(crate) index: usize,
+    pub(crate) score: f32,
 }
 
 /// One text.
@@ -78,12 +89,14 @@ pub(crate) fn conclude(
     match answer.map(Arc::unwrap_or_clone) {
         None => {
             finished.vector = vector(&written.answer);
+            finished.ranking = ranking(&written.answer);
             finished.choices.push(own(text(None)));
         }
         Some(answer) => {
             finished.prompt_tokens = u64::from(answer.prompt_tokens);
             match answer.made {
                 Made::Embedding(_) => finished.vector = vector(&written.answer),
+                Made::Relevance(_) => finished.ranking = ranking(&written.answer),
                 Made::Labels(_) => finished.choices.push(own(text(None))),
                 Made::Choices(made) => {
                     let counts = made.iter().map(|choice| choice.tokens.len() as u64);
@@ -235,6 +248,15 @@ fn vector(value: &Value) -> Option<Vec<f32>> {
     list.iter()
         .map(|number| Some(number.as_f64()? as f32))
         .collect()
+}
+
+fn ranking(value: &Value) -> Option<Vec<Ranked>> {
+    match value {
+        Value::Array(_) => Vec::deserialize(value).ok(),
+        // As an attribute or a header has it.
+        Value::String(text) => serde_json::from_str(text).ok(),
+        _ => None,
+    }
 }
 
 impl Final {

@@ -34,8 +34,10 @@ pub(crate) struct Asking {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Question {
     pub(crate) asking: AskingRecord,
-    /// The text, of an embedding.
+    /// The text, of an embedding; the query, of a ranking.
     pub(crate) input: Option<String>,
+    /// The documents of a ranking that is asked for whole.
+    pub(crate) documents: Vec<String>,
 }
 
 /// A record's value.
@@ -49,6 +51,10 @@ struct RecordValue<'a> {
     metadata: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    documents: &'a [String],
     #[serde(flatten)]
     asking: Option<&'a AskingRecord>,
 }
@@ -93,12 +99,16 @@ impl Asking {
         let mut values = Vec::with_capacity(self.questions.len());
         let mut left = most;
         for question in &self.questions {
+            let input = question.input.as_deref();
+            let ranks = !question.documents.is_empty();
             let value = RecordValue {
                 endpoint: self.endpoint.name(),
                 model: &self.model,
                 user: self.user.as_deref(),
                 metadata: self.metadata.as_ref(),
-                input: question.input.as_deref(),
+                input: input.filter(|_| !ranks),
+                query: input.filter(|_| ranks),
+                documents: &question.documents,
                 asking: question.input.is_none().then_some(&question.asking),
             };
             let value = serde_json::to_vec(&value).map_err(|error| {

@@ -43,6 +43,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, bool), ApiError> {
             ..AskingRecord::default()
         },
         input: None,
+        documents: Vec::new(),
     });
     let asking = Asking {
         endpoint: Endpoint::Completions,

@@ -41,6 +41,7 @@ pub(super) fn asking(
         questions: vec![Question {
             asking,
             input: None,
+            documents: Vec::new(),
         }],
     };
     Ok((asking, usage))

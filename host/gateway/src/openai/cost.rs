@@ -1,6 +1,6 @@
 //! What a request costs, as far as that is known before it is asked: its prompts' tokens, and the most of its answers.
 
-use tidegate_contract::ModelError;
+use tidegate_contract::{AskingRecord, ModelError};
 
 use super::asking::{Asking, Question};
 use super::route::{Count, Route};
@@ -20,6 +20,9 @@ pub(super) fn count(
     };
     let most = (limit as usize).saturating_sub(usize::from(asking.endpoint.has_pieces()));
     let counted = asking.questions.iter().map(|question| {
+        if !question.documents.is_empty() {
+            return pairs(count, most, question);
+        }
         let tokens = match question.least_tokens() {
             // A long text takes long to be cut into tokens, and much memory: nobody waits for what is too long anyway.
             least if least > most => least,
@@ -34,6 +37,25 @@ pub(super) fn count(
         Ok(tokens as u64)
     });
     counted.collect()
+}
+
+/// Tokens of a query with each of its documents. What is too long for the model is cut, and not refused.
+fn pairs(count: &Count, most: usize, question: &Question) -> Result<u64, ModelError> {
+    let tokens = |text: &String| match text.len() / TOKEN_BYTES {
+        least if least > most => Ok(most),
+        _ => {
+            let prompt = Some(text.clone());
+            let record = AskingRecord {
+                prompt,
+                ..AskingRecord::default()
+            };
+            Ok(count(&record)?.tokens)
+        }
+    };
+    let query = question.input.as_ref().map_or(Ok(0), tokens)?;
+    let documents = question.documents.iter();
+    let pairs = documents.map(|document| Ok((query + tokens(document)?).min(most) as u64));
+    pairs.sum()
 }
 
 impl Question {

@@ -3,8 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use tidegate_contract::MOST_DOCUMENTS;
 
-use super::answer::{Final, Usage};
+use super::answer::{Final, Ranked, Usage};
 use super::asking::{Asking, Question};
 use super::completions::texts;
 use super::error::ApiError;
@@ -158,6 +159,22 @@ pub(crate) fn read_rerank(bytes: &[u8]) -> Result<(Asking, Ranks), ApiError> {
     Ok((asking(Endpoint::Rerank, model, user, inputs)?, ranks))
 }
 
+/// Asks for the whole ranking with one record, as a model needs it that reads the query with each document.
+pub(crate) fn in_one(asking: &mut Asking) -> Result<(), ApiError> {
+    let documents = asking.questions.len().saturating_sub(1);
+    if documents > MOST_DOCUMENTS {
+        let why = format!("documents has {documents} texts, must have 1 to {MOST_DOCUMENTS}");
+        return Err(ApiError::invalid("documents", "invalid_value", why));
+    }
+    let mut texts = std::mem::take(&mut asking.questions).into_iter();
+    let query = texts.next().unwrap_or_default();
+    asking.questions = vec![Question {
+        documents: texts.filter_map(|question| question.input).collect(),
+        ..query
+    }];
+    Ok(())
+}
+
 fn vectors(answers: &[Final]) -> Result<Vec<&[f32]>, ApiError> {
     let vectors = answers.iter().map(|answer| answer.vector.as_deref());
     vectors.collect::<Option<_>>().ok_or_else(|| {
@@ -214,6 +231,8 @@ pub(crate) struct RankFraming {
     pub(crate) head: Head,
     pub(crate) ranks: Ranks,
     pub(crate) documents: Vec<String>,
+    /// Whether one record has the whole ranking.
+    pub(crate) whole: bool,
 }
 
 impl Framing for RankFraming {
@@ -222,16 +241,12 @@ impl Framing for RankFraming {
     }
 
     fn whole(&mut self, answers: &[Final], usage: Usage) -> Result<Value, ApiError> {
-        let vectors = vectors(answers)?;
-        let Some((query, documents)) = vectors.split_first() else {
-            return Ok(json!({"results": []}));
+        let ranked = match self.whole {
+            true => self.ranking(answers)?,
+            false => by_cosine(&vectors(answers)?),
         };
-        let scored = documents.iter().map(|document| cosine(query, document));
-        let mut scored: Vec<(usize, f32)> = scored.enumerate().collect();
-        // Equal ones stay in order.
-        scored.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-        let results = scored.into_iter().take(self.ranks.top);
-        let results = results.map(|(index, score)| {
+        let results = ranked.into_iter().take(self.ranks.top);
+        let results = results.map(|Ranked { index, score }| {
             let mut result = json!({"index": index, "relevance_score": score});
             if self.ranks.documents {
                 result["document"] = json!({"text": self.documents.get(index)});
@@ -250,6 +265,37 @@ impl Framing for RankFraming {
     fn piece(&mut self, _: usize, _: &OwnedPiece, _: &mut Vec<u8>) {}
 
     fn end(&mut self, _: &[Final], _: Usage, _: &mut Vec<u8>) {}
+}
+
+impl RankFraming {
+    /// What the pipeline says of the documents, in its order: operators may have changed it.
+    fn ranking(&self, answers: &[Final]) -> Result<Vec<Ranked>, ApiError> {
+        let known = |ranked: &Ranked| ranked.index < self.documents.len();
+        let ranking = answers.first().and_then(|answer| answer.ranking.clone());
+        let ranking = ranking.filter(|ranking| ranking.iter().all(known));
+        ranking.ok_or_else(|| {
+            let member = "ranking".to_owned();
+            ApiError::failed(&Failure::NoAnswer { member }, "documents")
+        })
+    }
+}
+
+/// Documents by the vectors of them, behind that of the query.
+fn by_cosine(vectors: &[&[f32]]) -> Vec<Ranked> {
+    let Some((query, documents)) = vectors.split_first() else {
+        return Vec::new();
+    };
+    let ranked = documents
+        .iter()
+        .enumerate()
+        .map(|(index, document)| Ranked {
+            index,
+            score: cosine(query, document),
+        });
+    let mut ranked: Vec<Ranked> = ranked.collect();
+    // Equal ones stay in order.
+    ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
+    ranked
 }
 
 /// The cosine of the angle between two vectors; 0 where there is none.

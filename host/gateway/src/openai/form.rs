@@ -61,12 +61,22 @@ impl Form {
             Form::Responses(echo) => Box::new(ResponseFraming::new(head, echo)),
             Form::Vectors(vectors) => Box::new(VectorFraming { head, vectors }),
             Form::Ranks(ranks) => {
-                let texts = asking.questions.iter().skip(1);
-                let documents = texts.filter_map(|question| question.input.clone());
+                let whole = (asking.questions.first())
+                    .is_some_and(|question| !question.documents.is_empty());
+                let documents = match asking.questions.first() {
+                    Some(question) if whole => question.documents.clone(),
+                    _ => {
+                        let texts = asking.questions.iter().skip(1);
+                        texts
+                            .filter_map(|question| question.input.clone())
+                            .collect()
+                    }
+                };
                 Box::new(RankFraming {
                     head,
                     ranks,
-                    documents: documents.collect(),
+                    documents,
+                    whole,
                 })
             }
         }

@@ -222,6 +222,9 @@ impl OpenAi {
             );
         }
         form.check(&route)?;
+        if endpoint == Endpoint::Rerank && route.ranks_whole {
+            embeddings::in_one(&mut asking)?;
+        }
         if route.has_form {
             messages::begins_anew(&mut asking)?;
         }

@@ -178,6 +178,9 @@ pub struct Route {
     pub source: u16,
     /// What is checked before.
     pub bounds: Bounds,
+    /// Whether rankings are asked for with one record, which has the query and all documents, and not made of the vector of
+    /// each text.
+    pub ranks_whole: bool,
     /// Counts prompts; none where only the model can.
     pub count: Option<Count>,
     /// Which requests may share an answer.

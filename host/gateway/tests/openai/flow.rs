@@ -312,6 +312,7 @@ pub(crate) fn route() -> Route {
             answer_tokens: 50,
             dimensions: Some(2),
         },
+        ranks_whole: false,
         count: Some(Arc::new(|record| {
             let messages = record.messages.iter().map(|message| message.content.len());
             let prompt = record.prompt.as_ref().map_or(0, String::len);

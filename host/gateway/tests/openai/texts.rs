@@ -99,6 +99,70 @@ async fn ranks_are_cosines_and_equal_ones_stay_in_order() {
     );
 }
 
+/// Puts documents in order by how often the query is in them; a query of "!" names a document that is not there.
+fn orders(play: Play) {
+    assert!(play.value.get("input").is_none(), "{}", play.value);
+    let query = play.value["query"].as_str().unwrap();
+    let documents = play.value["documents"].as_array().unwrap().iter();
+    let count = |document: &Value| document.as_str().unwrap().matches(query).count();
+    let mut counts: Vec<(usize, usize)> = documents.map(count).enumerate().collect();
+    let scores = counts.iter().map(|(_, count)| *count as f32).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let beyond = if query == "!" { 9 } else { 0 };
+    let ranking = counts.into_iter();
+    let ranking = ranking.map(|(index, score)| json!({"index": index + beyond, "score": score}));
+    let ranking: Value = ranking.collect();
+    let answer = Answer {
+        made: Made::Relevance(scores),
+        prompt_tokens: 11,
+        timings: Timings::default(),
+    };
+    play.requests.brings(play.id, Some(Arc::new(answer)));
+    play.answer(ranking);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ranking_is_asked_for_whole_where_a_model_reads_pairs() {
+    let gateway = Gateway::with(orders, |options| options.routes[0].ranks_whole = true);
+    let asked = |query: &str, documents: Value| json!({"model": "small", "query": query, "documents": documents, "return_documents": true});
+    let three = json!(["b", {"text": "aa"}, "a"]);
+    let (status, body) = gateway.json("/v1/rerank", asked("a", three.clone())).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(
+        body["results"],
+        json!([
+            {"index": 1, "relevance_score": 2.0, "document": {"text": "aa"}},
+            {"index": 2, "relevance_score": 1.0, "document": {"text": "a"}},
+            {"index": 0, "relevance_score": 0.0, "document": {"text": "b"}},
+        ])
+    );
+    assert_eq!(
+        body["usage"],
+        json!({"prompt_tokens": 11, "total_tokens": 11})
+    );
+    let mut few = asked("a", three.clone());
+    few["top_n"] = json!(2);
+    let (_, body) = gateway.json("/v1/rerank", few).await;
+    assert_eq!(body["results"].as_array().unwrap().len(), 2);
+    // Longer together than the 100 tokens of the model: what reads pairs cuts them.
+    let long = json!(["b".repeat(90), "a".repeat(90)]);
+    let (status, body) = gateway.json("/v1/rerank", asked("a", long)).await;
+    assert_eq!((status, &body["results"][0]["index"]), (200, &json!(1)));
+    let (status, body) = gateway.json("/v1/rerank", asked("!", three)).await;
+    assert_eq!(status, 500, "{body}");
+    let many = json!(vec!["a"; 1025]);
+    let (status, body) = gateway.json("/v1/rerank", asked("a", many)).await;
+    assert_eq!(
+        (status, body["error"]["param"].as_str()),
+        (400, Some("documents")),
+        "{body}"
+    );
+    let (status, _) = gateway
+        .json("/v1/rerank", asked("a", json!(vec!["a"; 1024])))
+        .await;
+    assert_eq!(status, 200);
+}
+
 fn echo(play: Play) {
     let prompt = play.value["prompt"].as_str().unwrap().to_owned();
     let mut heard = play.listen(1);

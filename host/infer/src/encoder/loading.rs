@@ -1,14 +1,14 @@
 //! Putting an encoder on a device: its buffers, its weights, and the dispatches that use them.
 
 use tidegate_weights::{
-    Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor, Pooling,
-    Tensor,
+    Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor,
+    HeadActivation, Pooling, Scoring, Tensor,
 };
 
 use super::options::EncoderSizes;
 use crate::buffer::Buffer;
 use crate::device::Gpu;
-use crate::kernels::{KernelSet, Store, Tested, TextAttention};
+use crate::kernels::{Addend, KernelSet, LayerNorm, Store, Tested, TextAttention};
 use crate::load_error::LoadError;
 use crate::matrix::{Arrived, Matrix, Packing, padded};
 use crate::program::{Builder, Count, Program};
@@ -61,6 +61,8 @@ impl PassBuffers {
 /// The buffers that every layer works in.
 struct Rows {
     stream: Buffer,
+    /// What a norm makes of the stream, where it goes beside it.
+    normed: Option<Buffer>,
     branch: Buffer,
     qkv: Buffer,
     scores: Buffer,
@@ -112,16 +114,23 @@ impl<'a> EncoderLoading<'a> {
         Ok(self.checkpoint.encoder_tensor(tensor)?)
     }
 
-    /// Vectors one after another, each cut into blocks that are padded by themselves.
+    /// Vectors of given widths one after another, each cut into blocks that are padded by themselves. Of one that the model does
+    /// not have, as many zeros.
     fn vectors(
         &self,
         what: &'static str,
-        tensors: &[EncoderTensor],
+        tensors: &[(EncoderTensor, usize)],
         block: usize,
     ) -> Result<Buffer, LoadError> {
         let (mut values, mut all) = (Vec::new(), Vec::new());
-        for tensor in tensors {
-            self.tensor(*tensor)?.read_row(0, &mut values)?;
+        for (tensor, width) in tensors {
+            match self.config.shape(*tensor) {
+                Some(_) => self.tensor(*tensor)?.read_row(0, &mut values)?,
+                None => {
+                    values.clear();
+                    values.resize(*width, 0.0);
+                }
+            }
             for block in values.chunks(block) {
                 all.extend_from_slice(block);
                 all.resize(padded(all.len()), 0.0);
@@ -130,25 +139,73 @@ impl<'a> EncoderLoading<'a> {
         self.upload(what, &all)
     }
 
-    fn norm(&self, weight: EncoderTensor, bias: EncoderTensor) -> Result<Buffer, LoadError> {
-        self.vectors(
-            "weight and bias of a norm",
-            &[weight, bias],
-            self.config.hidden,
-        )
+    fn bias(&self, tensor: EncoderTensor, width: usize) -> Result<Buffer, LoadError> {
+        self.vectors("bias", &[(tensor, width)], width)
     }
 
-    /// What is added to a word at each position of a text: its position and the first token type, `[context, hidden]`.
-    fn places(&self) -> Result<Buffer, LoadError> {
-        let positions = self.tensor(EncoderTensor::Positions)?;
-        let (mut kind, mut values, mut all) = (Vec::new(), Vec::new(), Vec::new());
-        self.tensor(EncoderTensor::Types)?.read_row(0, &mut kind)?;
-        for position in 0..self.sizes.context {
-            positions.read_row(self.config.first_position + position, &mut values)?;
-            all.extend(values.iter().zip(&kind).map(|(place, kind)| place + kind));
-            all.resize(padded(all.len()), 0.0);
+    /// A norm of a sum with `addend`, in the place of `stream` or beside it.
+    fn norm(
+        &self,
+        builder: &mut Builder<'_>,
+        [weight, bias]: [EncoderTensor; 2],
+        (stream, addend, normed): (&Buffer, Addend<'_>, Option<&Buffer>),
+        of: Count,
+    ) -> Result<(), LoadError> {
+        let hidden = self.config.hidden;
+        let what = "weight and bias of a norm";
+        let weights = self.vectors(what, &[(weight, hidden), (bias, hidden)], hidden)?;
+        builder.layer_norm(LayerNorm {
+            weights: &weights,
+            stream,
+            addend,
+            normed,
+            width: hidden,
+            epsilon: self.config.norm_epsilon,
+            rms: self.config.rms_norms,
+            of,
+        })
+    }
+
+    /// What is added to a word at each place: its position and its token type, `[types, places, hidden]`. None where words are
+    /// all there is.
+    fn places(&self) -> Result<Option<Buffer>, LoadError> {
+        let (config, sizes) = (self.config, self.sizes);
+        let table = |tensor| match config.shape(tensor) {
+            Some(_) => self.tensor(tensor).map(Some),
+            None => Ok(None),
+        };
+        let positions = table(EncoderTensor::Positions)?;
+        let types = table(EncoderTensor::Types)?;
+        if positions.is_none() && types.is_none() {
+            return Ok(None);
         }
-        self.upload("positions", &all)
+        let (mut values, mut all) = (Vec::new(), Vec::new());
+        let mut sum = vec![0.0_f32; config.hidden];
+        for kind in 0..sizes.types {
+            for place in 0..sizes.places {
+                sum.fill(0.0);
+                let rows = [(&positions, config.first_position + place), (&types, kind)];
+                for (table, row) in rows {
+                    if let Some(table) = table {
+                        table.read_row(row, &mut values)?;
+                        sum.iter_mut().zip(&values).for_each(|(sum, x)| *sum += x);
+                    }
+                }
+                all.extend_from_slice(&sum);
+                all.resize(padded(all.len()), 0.0);
+            }
+        }
+        self.upload("positions and token types", &all).map(Some)
+    }
+
+    /// cos and sin of the angles of a rotary table, `[context, half]`.
+    fn angles(&self) -> Result<Vec<Buffer>, LoadError> {
+        let table = |rope: usize| {
+            let table = self.config.rope_table(rope, self.sizes.context);
+            let table: Vec<f32> = table.into_iter().flatten().map(|x| x as f32).collect();
+            self.upload("rotary table", &table)
+        };
+        (0..self.config.ropes.len()).map(table).collect()
     }
 
     /// Makes the buffers, uploads the weights and resolves the dispatches of a pass. Also gives the bytes of what they alone know
@@ -165,8 +222,12 @@ impl<'a> EncoderLoading<'a> {
         };
         let rows = Rows {
             stream: self.activation("residual stream", sizes.hidden)?,
+            normed: match config.pre_norm {
+                true => Some(self.activation("normed stream", sizes.hidden)?),
+                false => None,
+            },
             branch: self.activation("output of a branch", sizes.hidden)?,
-            qkv: self.activation("queries, keys and values", 3 * sizes.query)?,
+            qkv: self.activation("queries, keys and values", sizes.qkv)?,
             scores: self.storage("scores of attention", sizes.scores())?,
             attended: self.activation("attention output", sizes.query)?,
             active: self.activation("feed-forward activations", sizes.intermediate)?,
@@ -174,111 +235,230 @@ impl<'a> EncoderLoading<'a> {
         let mut builder = Builder::new(Site::Device(self.gpu), self.kernels, &pass_buffers.step);
         let words = self.pack("words", Packing::plain(self.tensor(EncoderTensor::Words)?))?;
         builder.embed(&words, None, &rows.stream, 1.0)?;
-        let norm = self.norm(EncoderTensor::Norm, EncoderTensor::NormBias)?;
-        let buffers = [&rows.stream, &self.places()?];
-        builder.layer_norm(&norm, buffers, config.hidden, config.norm_epsilon, true)?;
-        for layer in 0..config.layers {
-            self.layer(&mut builder, layer, &rows, &pass_buffers.tiles)?;
+        let nothing = self.upload("nothing", &vec![0.0; sizes.hidden])?;
+        let places = self.places()?;
+        let addend = match &places {
+            Some(places) => Addend::OfPlace(places),
+            None => Addend::Same(&nothing),
+        };
+        match &rows.normed {
+            // The first layer begins with its own.
+            Some(normed) if !config.first_norm => {
+                let norm = [Part::AttentionNorm, Part::AttentionNormBias];
+                let norm = norm.map(|part| EncoderTensor::Layer(0, part));
+                let sum = (&rows.stream, addend, Some(normed));
+                self.norm(&mut builder, norm, sum, Count::Rows)?;
+            }
+            _ => {
+                let norm = [EncoderTensor::Norm, EncoderTensor::NormBias];
+                let sum = (&rows.stream, addend, None);
+                self.norm(&mut builder, norm, sum, Count::Rows)?;
+            }
         }
-        self.head(&mut builder, &rows, &pass_buffers)?;
+        let angles = self.angles()?;
+        for layer in 0..config.layers.len() {
+            self.layer(&mut builder, layer, (&rows, &angles), &pass_buffers.tiles)?;
+        }
+        self.head(&mut builder, &rows, &nothing, &pass_buffers)?;
         let (plan, scratch) = builder.finish();
         let program = plan.resolve(self.gpu, self.checked)?;
         Ok((pass_buffers.on_device()?, program, scratch))
+    }
+
+    /// What is next after a branch whose output is to be added to the stream, and the norm that goes with the sum.
+    fn after(
+        &self,
+        builder: &mut Builder<'_>,
+        norm: [EncoderTensor; 2],
+        rows: &Rows,
+        normed: Option<&Buffer>,
+    ) -> Result<(), LoadError> {
+        let addend = Addend::Own(&rows.branch);
+        self.norm(builder, norm, (&rows.stream, addend, normed), Count::Rows)
     }
 
     fn layer(
         &self,
         builder: &mut Builder<'_>,
         layer: usize,
-        rows: &Rows,
+        (rows, angles): (&Rows, &[Buffer]),
         tiles: &Buffer,
     ) -> Result<(), LoadError> {
         let (config, of) = (self.config, |part| EncoderTensor::Layer(layer, part));
-        let head_dim = self.sizes.head_dim;
-        let [qkv, output, up, down] = layer_matrices(self.checkpoint, config, layer)?;
+        let heads = self.sizes.heads;
+        let LayerMatrices {
+            qkv,
+            output,
+            up,
+            down,
+        } = LayerMatrices::new(self.checkpoint, config, layer)?;
+        let (reach, rope) = match config.layers.get(layer) {
+            Some(layer) => (layer.reach, layer.rope),
+            None => (None, None),
+        };
+        // The first layer has no norm of its own where words were normed.
+        let input = match &rows.normed {
+            Some(normed) if layer > 0 || !config.first_norm => normed,
+            _ => &rows.stream,
+        };
         let qkv = self.pack("queries, keys and values", qkv)?;
-        let biases = [Part::QueryBias, Part::KeyBias, Part::ValueBias].map(of);
-        let bias = self.vectors("biases of heads", &biases, head_dim)?;
-        let buffers = [&rows.stream, &rows.qkv];
-        builder.matmul_bias(&qkv, &bias, buffers, None, Count::Rows)?;
+        let biases = [
+            (Part::QueryBias, heads.queries),
+            (Part::KeyBias, heads.keys),
+            (Part::ValueBias, heads.keys),
+        ];
+        let biases = biases.map(|(part, count)| (of(part), count * heads.dim));
+        let bias = self.vectors("biases of heads", &biases, heads.dim)?;
+        builder.matmul_bias(&qkv, &bias, [input, &rows.qkv], None, Count::Rows)?;
+        if config.head_norms {
+            let norms = [Part::QueryNorm, Part::KeyNorm].map(|part| (of(part), heads.dim));
+            let weights = self.vectors("norms of heads", &norms, heads.dim)?;
+            builder.norm_heads(&weights, &rows.qkv, heads, config.norm_epsilon)?;
+        }
+        if let Some((angles, rope)) =
+            rope.and_then(|index| angles.get(index).zip(config.ropes.get(index)))
+        {
+            builder.turn_text(angles, &rows.qkv, heads, rope.width / 2)?;
+        }
         builder.text_attention(TextAttention {
-            heads: config.heads,
-            head_dim,
+            heads,
+            reach,
+            causal: config.causal,
             tiles,
             qkv: &rows.qkv,
             scores: &rows.scores,
             attended: &rows.attended,
         })?;
-        let bias = |part, width| self.vectors("bias", &[of(part)], width);
-        let norm = |builder: &mut Builder<'_>, weight, bias| {
-            let norm = self.norm(of(weight), of(bias))?;
-            let buffers = [&rows.stream, &rows.branch];
-            builder.layer_norm(&norm, buffers, config.hidden, config.norm_epsilon, false)
-        };
 
         let output = self.pack("attention output", output)?;
-        let output_bias = bias(Part::OutputBias, config.hidden)?;
+        let bias = self.bias(of(Part::OutputBias), config.hidden)?;
         let buffers = [&rows.attended, &rows.branch];
-        builder.matmul_bias(&output, &output_bias, buffers, None, Count::Rows)?;
-        norm(builder, Part::OutputNorm, Part::OutputNormBias)?;
+        builder.matmul_bias(&output, &bias, buffers, None, Count::Rows)?;
+        let norm = match config.pre_norm {
+            false => [Part::OutputNorm, Part::OutputNormBias],
+            true => [Part::UpNorm, Part::UpNormBias],
+        };
+        self.after(builder, norm.map(of), rows, rows.normed.as_ref())?;
 
+        let input = rows.normed.as_ref().unwrap_or(&rows.stream);
         let up = self.pack("up", up)?;
-        let up_bias = bias(Part::UpBias, config.intermediate)?;
-        let (buffers, activation) = ([&rows.stream, &rows.active], Some(config.activation));
-        builder.matmul_bias(&up, &up_bias, buffers, activation, Count::Rows)?;
+        if config.gated {
+            let buffers = [input, &rows.active];
+            builder.matmul(&up, buffers, Store::Gated(config.activation), Count::Rows)?;
+        } else {
+            let bias = self.bias(of(Part::UpBias), config.intermediate)?;
+            let (buffers, activation) = ([input, &rows.active], Some(config.activation));
+            builder.matmul_bias(&up, &bias, buffers, activation, Count::Rows)?;
+        }
         let down = self.pack("down", down)?;
-        let down_bias = bias(Part::DownBias, config.hidden)?;
+        let bias = self.bias(of(Part::DownBias), config.hidden)?;
         let buffers = [&rows.active, &rows.branch];
-        builder.matmul_bias(&down, &down_bias, buffers, None, Count::Rows)?;
-        norm(builder, Part::DownNorm, Part::DownNormBias)
+        builder.matmul_bias(&down, &bias, buffers, None, Count::Rows)?;
+        let last = layer + 1 == config.layers.len();
+        match config.pre_norm {
+            false => {
+                let norm = [Part::DownNorm, Part::DownNormBias].map(of);
+                self.after(builder, norm, rows, None)
+            }
+            // The norm of what comes next.
+            true if last => {
+                let norm = [EncoderTensor::FinalNorm, EncoderTensor::FinalNormBias];
+                self.after(builder, norm, rows, None)
+            }
+            true => {
+                let norm = [Part::AttentionNorm, Part::AttentionNormBias];
+                let norm = norm.map(|part| EncoderTensor::Layer(layer + 1, part));
+                self.after(builder, norm, rows, rows.normed.as_ref())
+            }
+        }
     }
 
-    /// From the rows of texts to a vector for each.
+    /// From the rows of texts to a vector for each. `nothing` is a row of zeros.
     fn head(
         &self,
         builder: &mut Builder<'_>,
         rows: &Rows,
+        nothing: &Buffer,
         pass_buffers: &PassBuffers,
     ) -> Result<(), LoadError> {
         let hidden = self.config.hidden;
-        let labels = match &self.config.head {
-            EncoderHead::Embedding(pooling) => {
-                let mean = *pooling == Pooling::Mean;
+        let (scoring, scores) = match (&self.config.head, self.config.scoring) {
+            (EncoderHead::Embedding(pooling), _) => {
                 let buffers = [&rows.stream, &pass_buffers.vectors];
-                return builder.pool(&pass_buffers.texts, buffers, hidden, mean);
+                return builder.pool(&pass_buffers.texts, buffers, hidden, *pooling);
             }
-            EncoderHead::Classification(labels) => labels.len(),
+            (head, scoring) => (scoring.unwrap_or(SCORING), head.scores().unwrap_or(1)),
         };
-        let pooled = self.activation("first rows", self.sizes.hidden)?;
+        let pooled = self.activation("pooled rows", self.sizes.hidden)?;
         let inner = self.activation("inner rows of the head", self.sizes.hidden)?;
-        builder.pool(&pass_buffers.texts, [&rows.stream, &pooled], hidden, false)?;
+        let buffers = [&rows.stream, &pooled];
+        builder.pool(&pass_buffers.texts, buffers, hidden, scoring.pooling)?;
         let [dense, output] = head_matrices(self.checkpoint)?;
         let dense = self.pack("head dense", dense)?;
-        let bias = self.vectors("bias", &[EncoderTensor::HeadDenseBias], hidden)?;
-        builder.matmul_bias(&dense, &bias, [&pooled, &inner], None, Count::Samples)?;
-        builder.tanh(&inner, hidden)?;
+        let bias = self.bias(EncoderTensor::HeadDenseBias, hidden)?;
+        let activation = match scoring.activation {
+            HeadActivation::Of(activation) => Some(activation),
+            HeadActivation::Tanh | HeadActivation::Relu => None,
+        };
+        let buffers = [&pooled, &inner];
+        builder.matmul_bias(&dense, &bias, buffers, activation, Count::Samples)?;
+        match scoring.activation {
+            HeadActivation::Tanh => builder.tanh(&inner, hidden)?,
+            HeadActivation::Relu => builder.relu(&inner, hidden)?,
+            HeadActivation::Of(_) => {}
+        }
+        if scoring.norm {
+            let norm = [EncoderTensor::HeadNorm, EncoderTensor::HeadNormBias];
+            let sum = (&inner, Addend::Same(nothing), None);
+            self.norm(builder, norm, sum, Count::Samples)?;
+        }
         let output = self.pack("head output", output)?;
-        let bias = self.vectors("bias", &[EncoderTensor::HeadOutputBias], labels)?;
+        let bias = self.bias(EncoderTensor::HeadOutputBias, scores)?;
         let buffers = [&inner, &pass_buffers.vectors];
         builder.matmul_bias(&output, &bias, buffers, None, Count::Samples)
     }
 }
 
-/// The matrices of a layer, to be packed: queries, keys and values; attention output; up; down.
-fn layer_matrices<'a>(
-    checkpoint: &'a Checkpoint,
-    config: &EncoderConfig,
-    layer: usize,
-) -> Result<[Packing<'a>; 4], LoadError> {
-    let part = |part| checkpoint.encoder_tensor(EncoderTensor::Layer(layer, part));
-    let head_dim = config.hidden / config.heads;
-    let qkv = vec![part(Part::Query)?, part(Part::Key)?, part(Part::Value)?];
-    Ok([
-        Packing::heads(qkv, head_dim),
-        Packing::by_heads(part(Part::Output)?, head_dim),
-        Packing::plain(part(Part::Up)?),
-        Packing::plain(part(Part::Down)?),
-    ])
+/// BERT's, which a configuration with a head that makes scores always says.
+const SCORING: Scoring = Scoring {
+    pooling: Pooling::First,
+    bias: true,
+    activation: HeadActivation::Tanh,
+    norm: false,
+};
+
+/// The matrices of a layer, to be packed.
+struct LayerMatrices<'a> {
+    qkv: Packing<'a>,
+    output: Packing<'a>,
+    /// Gate and up in turn, where there is a gate.
+    up: Packing<'a>,
+    down: Packing<'a>,
+}
+
+impl<'a> LayerMatrices<'a> {
+    fn new(
+        checkpoint: &'a Checkpoint,
+        config: &EncoderConfig,
+        layer: usize,
+    ) -> Result<LayerMatrices<'a>, LoadError> {
+        let part = |part| checkpoint.encoder_tensor(EncoderTensor::Layer(layer, part));
+        let head_dim = config.head_dim;
+        let qkv = vec![part(Part::Query)?, part(Part::Key)?, part(Part::Value)?];
+        Ok(LayerMatrices {
+            qkv: Packing::heads(qkv, head_dim),
+            output: Packing::by_heads(part(Part::Output)?, head_dim),
+            up: match config.gated {
+                true => Packing::alternating(part(Part::Gate)?, part(Part::Up)?),
+                false => Packing::plain(part(Part::Up)?),
+            },
+            down: Packing::plain(part(Part::Down)?),
+        })
+    }
+
+    fn all(&self) -> [&Packing<'a>; 4] {
+        [&self.qkv, &self.output, &self.up, &self.down]
+    }
 }
 
 /// The matrices of a classification head.
@@ -298,6 +478,15 @@ pub(super) fn tested(
     config: &EncoderConfig,
 ) -> Result<Vec<Tested>, LoadError> {
     let mut tested = vec![Tested::LayerNorm, Tested::TextAttention, Tested::Pool];
+    if config.pre_norm {
+        tested.push(Tested::LayerNormApart);
+    }
+    if config.head_norms {
+        tested.push(Tested::TextHeadNorms);
+    }
+    if !config.ropes.is_empty() {
+        tested.push(Tested::TurnedTexts);
+    }
     let mut add = |more: Tested| {
         if !tested.contains(&more) {
             tested.push(more);
@@ -305,23 +494,35 @@ pub(super) fn tested(
     };
     let words = Packing::plain(checkpoint.encoder_tensor(EncoderTensor::Words)?);
     words.kinds().map(Tested::Embedding).for_each(&mut add);
-    let mut products = |matrix: &Packing<'_>, activation| {
-        let store = Store::Bias(activation);
+    let mut products = |matrix: &Packing<'_>, store| {
         let products = matrix.kinds().map(|stored| Tested::Products(stored, store));
         products.for_each(&mut add);
     };
-    for layer in 0..config.layers {
-        let matrices = layer_matrices(checkpoint, config, layer)?;
-        let activations = [None, None, Some(config.activation), None];
-        for (matrix, activation) in matrices.iter().zip(activations) {
-            products(matrix, activation);
+    let up = match config.gated {
+        true => Store::Gated(config.activation),
+        false => Store::Bias(Some(config.activation)),
+    };
+    let plain = Store::Bias(None);
+    for layer in 0..config.layers.len() {
+        let matrices = LayerMatrices::new(checkpoint, config, layer)?;
+        for (matrix, store) in matrices.all().into_iter().zip([plain, plain, up, plain]) {
+            products(matrix, store);
         }
     }
-    if let EncoderHead::Classification(_) = &config.head {
-        for matrix in &head_matrices(checkpoint)? {
-            products(matrix, None);
+    if config.head.scores().is_some() {
+        let activation = config.scoring.unwrap_or(SCORING).activation;
+        let first = match activation {
+            HeadActivation::Of(activation) => Store::Bias(Some(activation)),
+            HeadActivation::Tanh | HeadActivation::Relu => plain,
+        };
+        for (matrix, store) in head_matrices(checkpoint)?.iter().zip([first, plain]) {
+            products(matrix, store);
         }
-        add(Tested::Tanh);
+        match activation {
+            HeadActivation::Tanh => add(Tested::Tanh),
+            HeadActivation::Relu => add(Tested::Relu),
+            HeadActivation::Of(_) => {}
+        }
     }
     Ok(tested)
 }
@@ -334,18 +535,35 @@ pub(super) fn weight_bytes(
 ) -> Result<u64, LoadError> {
     let words = checkpoint.encoder_tensor(EncoderTensor::Words)?;
     let mut bytes = Packing::plain(words).bytes();
-    let mut vectors = (sizes.context + 2) * sizes.hidden;
-    for layer in 0..config.layers {
-        let matrices = layer_matrices(checkpoint, config, layer)?;
-        bytes += matrices.iter().map(Packing::bytes).sum::<u64>();
-        vectors += 3 * sizes.query + 6 * sizes.hidden + sizes.intermediate;
+    // Places, their norm, and zeros; where norms come first, the last norm.
+    let places = match config.positions + config.types {
+        0 => 0,
+        _ => sizes.types * sizes.places,
+    };
+    let mut vectors =
+        (places + 1 + 2 * usize::from(config.first_norm) + 2 * usize::from(config.pre_norm))
+            * sizes.hidden;
+    let angles = config.ropes.iter().map(|rope| sizes.context * rope.width);
+    vectors += angles.sum::<usize>();
+    for layer in 0..config.layers.len() {
+        let matrices = LayerMatrices::new(checkpoint, config, layer)?;
+        bytes += matrices.all().map(Packing::bytes).iter().sum::<u64>();
+        // Two norms and two biases, of which the first layer may have a norm less.
+        let none = config.pre_norm && config.first_norm && layer == 0;
+        let norms = if none { 2 } else { 4 };
+        let up = if config.gated { 0 } else { sizes.intermediate };
+        vectors += sizes.qkv + (norms + 2) * sizes.hidden + up;
+        if config.head_norms {
+            vectors += 2 * padded(config.head_dim);
+        }
     }
-    if let EncoderHead::Classification(_) = &config.head {
+    if config.head.scores().is_some() {
         bytes += head_matrices(checkpoint)?
             .iter()
             .map(Packing::bytes)
             .sum::<u64>();
-        vectors += sizes.hidden + sizes.vector;
+        let norm = config.scoring.is_some_and(|scoring| scoring.norm);
+        vectors += (1 + 2 * usize::from(norm)) * sizes.hidden + sizes.vector;
     }
     Ok(bytes + (vectors * 4) as u64)
 }

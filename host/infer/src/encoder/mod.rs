@@ -9,15 +9,15 @@ mod pass;
 
 use std::time::{Duration, Instant};
 
-use tidegate_contract::{DecodeError, Encoder, EncoderOutput, check_texts};
+use tidegate_contract::{DecodeError, Encoder, EncoderOutput, EncoderText, check_texts};
 use tidegate_weights::{Checkpoint, EncoderConfig, EncoderHead};
 use tracing::{debug, info};
 
 use loading::{DevicePassBuffers, EncoderLoading};
 pub use options::EncoderOptions;
 use options::EncoderSizes;
-pub(crate) use pass::PassWords;
 use pass::passes;
+pub(crate) use pass::{PassSizes, PassWords};
 
 use crate::decoder::MemoryReport;
 use crate::device::{DEADLINE, Gpu, LOAD_DEADLINE, SpeedEstimate, WaitError};
@@ -108,6 +108,7 @@ impl GpuEncoder {
         let (output, width) = match &config.head {
             EncoderHead::Embedding(_) => (EncoderOutput::Embedding, config.hidden),
             EncoderHead::Classification(labels) => (EncoderOutput::Scores, labels.len()),
+            EncoderHead::Relevance(scale) => (EncoderOutput::Relevance(*scale), 1),
         };
         let mut encoder = GpuEncoder {
             gpu: gpu.clone(),
@@ -177,7 +178,7 @@ impl GpuEncoder {
                 self.speed = SpeedEstimate::new(self.gpu.is_software());
             }
             let text = vec![0; rows.min(self.sizes.context)];
-            self.encode(&[&text], &mut vectors)
+            self.encode(&[EncoderText::single(&text)], &mut vectors)
                 .map_err(|error| LoadError::from_decode(error, self.memory.total()))?;
         }
         self.deadline = DEADLINE;
@@ -188,15 +189,15 @@ impl GpuEncoder {
 
     /// Rows of a pass at most, so that every dispatch over these texts stays within the cap of a submission, as far as texts are
     /// not cut.
-    fn pass_rows(&mut self, texts: &[&[u32]]) -> usize {
-        let all: usize = texts.iter().map(|text| text.len()).sum();
+    fn pass_rows(&mut self, texts: &[EncoderText<'_>]) -> usize {
+        let all: usize = texts.iter().map(|text| text.tokens.len()).sum();
         let mut rows = self.sizes.rows.min(all).max(1);
         loop {
             let fits = passes(texts, rows, self.sizes.quads)
                 .into_iter()
                 .all(|pass| {
                     let texts = texts.get(pass).unwrap_or_default();
-                    let extent = self.words.fill(texts, self.sizes.heads);
+                    let extent = self.words.fill(texts, self.sizes.of_pass());
                     let loads = self.program.loads(extent, &self.words.row_contexts);
                     each_fits(&loads, extent.rows, &self.speed)
                 });
@@ -207,9 +208,13 @@ impl GpuEncoder {
         }
     }
 
-    fn run_pass(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), WaitError> {
+    fn run_pass(
+        &mut self,
+        texts: &[EncoderText<'_>],
+        vectors: &mut Vec<f32>,
+    ) -> Result<(), WaitError> {
         let started = Instant::now();
-        let extent = self.words.fill(texts, self.sizes.heads);
+        let extent = self.words.fill(texts, self.sizes.of_pass());
         let queue = &self.gpu.queue;
         queue.write_buffer(
             &self.pass_buffers.step,
@@ -307,6 +312,10 @@ impl Encoder for GpuEncoder {
         self.sizes.context
     }
 
+    fn types(&self) -> usize {
+        self.sizes.types
+    }
+
     fn max_rows(&self) -> usize {
         self.sizes.rows
     }
@@ -315,11 +324,17 @@ impl Encoder for GpuEncoder {
         self.memory.total()
     }
 
-    fn encode(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), DecodeError> {
+    fn encode(
+        &mut self,
+        texts: &[EncoderText<'_>],
+        vectors: &mut Vec<f32>,
+    ) -> Result<(), DecodeError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        check_texts(texts, self.vocabulary, self.sizes.context, self.sizes.rows)?;
+        let sizes = &self.sizes;
+        let (types, context) = (sizes.types, sizes.context);
+        check_texts(texts, self.vocabulary, types, context, sizes.rows)?;
         vectors.clear();
         for pass in passes(texts, self.pass_rows(texts), self.sizes.quads) {
             let gpu = self.gpu.clone();

@@ -1,10 +1,10 @@
 //! What an encoder is loaded with, and the sizes that follow.
 
-use tidegate_weights::{EncoderConfig, EncoderHead};
+use tidegate_weights::EncoderConfig;
 
-use super::pass::quads_of;
+use super::pass::{PassSizes, quads_of};
 use crate::decoder::MemoryReport;
-use crate::kernels::KernelVariant;
+use crate::kernels::{KernelVariant, TextHeads};
 use crate::load_error::LoadError;
 use crate::matrix::padded;
 
@@ -47,20 +47,27 @@ impl Default for EncoderOptions {
 pub(super) struct EncoderSizes {
     pub(super) rows: usize,
     pub(super) context: usize,
-    pub(super) heads: usize,
-    pub(super) head_dim: usize,
+    /// Token types that are told apart.
+    pub(super) types: usize,
+    /// Rows of the table of what is added to a word, for each type.
+    pub(super) places: usize,
+    pub(super) heads: TextHeads,
     /// Elements of a row, padded.
     pub(super) hidden: usize,
-    /// Elements of a row of heads, each padded.
+    /// Elements of a row of query heads, each padded.
     pub(super) query: usize,
+    /// The same of queries, keys and values.
+    pub(super) qkv: usize,
     /// Elements of a row of the feed-forward layer, padded.
     pub(super) intermediate: usize,
     /// Elements of a vector, padded.
     pub(super) vector: usize,
     /// Score vectors of four keys for a head.
     pub(super) quads: usize,
-    /// Whether there is a classification head.
-    classes: bool,
+    /// Whether there is a head that makes scores.
+    scores: bool,
+    /// Whether norms go beside the stream.
+    pre_norm: bool,
 }
 
 impl EncoderSizes {
@@ -81,36 +88,49 @@ impl EncoderSizes {
                 });
             }
         }
-        let head_dim = config.hidden / config.heads;
+        let heads = TextHeads {
+            queries: config.heads,
+            keys: config.kv_heads,
+            dim: config.head_dim,
+        };
         // All rows in texts as long as they can be; an odd row more for each that is not.
         let all = rows.div_ceil(context) * quads_of(context);
         let quads = all.min(SCORES / 16 / config.heads).max(quads_of(context));
         Ok(EncoderSizes {
             rows,
             context,
-            heads: config.heads,
-            head_dim,
+            types: config.token_types(),
+            places: if config.positions > 0 { context } else { 1 },
+            heads,
             hidden: padded(config.hidden),
-            query: config.heads * padded(head_dim),
+            query: heads.queries * padded(heads.dim),
+            qkv: heads.all() * padded(heads.dim),
             intermediate: padded(config.intermediate),
-            vector: match &config.head {
-                EncoderHead::Embedding(_) => padded(config.hidden),
-                EncoderHead::Classification(labels) => padded(labels.len()),
-            },
+            vector: padded(config.head.scores().unwrap_or(config.hidden)),
             quads,
-            classes: matches!(config.head, EncoderHead::Classification(_)),
+            scores: config.head.scores().is_some(),
+            pre_norm: config.pre_norm,
         })
+    }
+
+    /// What the words of a pass depend on.
+    pub(super) fn of_pass(&self) -> PassSizes {
+        PassSizes {
+            heads: self.heads.queries,
+            places: self.places,
+        }
     }
 
     /// Bytes of the scores of a pass.
     pub(super) fn scores(&self) -> usize {
-        self.quads * self.heads * 16
+        self.quads * self.heads.queries * 16
     }
 
     /// What the whole encoder takes.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
-        let widths = 2 * self.hidden + 4 * self.query + self.intermediate;
-        let head = if self.classes { 2 * self.hidden } else { 0 };
+        let streams = if self.pre_norm { 3 } else { 2 };
+        let widths = streams * self.hidden + self.qkv + self.query + self.intermediate;
+        let head = if self.scores { 2 * self.hidden } else { 0 };
         let texts = head + 2 * self.vector;
         let words = 4 + 4 + 2;
         let activations = self.rows * (widths + texts + words) * 4 + self.scores();

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use tidegate_contract::EncoderText;
+
 use crate::program::{Extent, RowContext};
 
 /// Score vectors of four keys that a head needs for a text of so many rows: its tiles have four rows each.
@@ -11,11 +13,11 @@ pub(super) fn quads_of(rows: usize) -> usize {
 }
 
 /// Cuts texts into passes of at most `rows` rows and `quads` score vectors for a head, in order; a text is never cut.
-pub(super) fn passes(texts: &[&[u32]], rows: usize, quads: usize) -> Vec<Range<usize>> {
+pub(super) fn passes(texts: &[EncoderText<'_>], rows: usize, quads: usize) -> Vec<Range<usize>> {
     let mut passes = Vec::new();
     let (mut start, mut used, mut scores) = (0, 0, 0);
     for (index, text) in texts.iter().enumerate() {
-        let (more, vectors) = (text.len(), quads_of(text.len()));
+        let (more, vectors) = (text.tokens.len(), quads_of(text.tokens.len()));
         if index > start && (used + more > rows || scores + vectors > quads) {
             passes.push(start..index);
             (start, used, scores) = (index, 0, 0);
@@ -29,10 +31,20 @@ pub(super) fn passes(texts: &[&[u32]], rows: usize, quads: usize) -> Vec<Range<u
     passes
 }
 
+/// What the words of a pass depend on beside its texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassSizes {
+    /// Heads of attention.
+    pub(crate) heads: usize,
+    /// Rows of the table of places for each token type: one for each position, or one where positions are not in it.
+    pub(crate) places: usize,
+}
+
 /// The words of a pass, kept from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct PassWords {
-    /// `Step` in `shaders/step.wgsl`: token and position of each row.
+    /// `Step` in `shaders/step.wgsl`: of each row its position in its text, its token, and where in the table of places that is
+    /// what its position and its token type add to it.
     pub(crate) step: Vec<u32>,
     /// `Tile` in `shaders/encoder/encoder.wgsl`.
     pub(crate) tiles: Vec<u32>,
@@ -44,7 +56,8 @@ pub(crate) struct PassWords {
 
 impl PassWords {
     /// Fills in a pass and says what it comes to: rows, texts as samples, tiles as positions.
-    pub(crate) fn fill(&mut self, texts: &[&[u32]], heads: usize) -> Extent {
+    pub(crate) fn fill(&mut self, texts: &[EncoderText<'_>], sizes: PassSizes) -> Extent {
+        let PassSizes { heads, places } = sizes;
         self.step.clear();
         self.tiles.clear();
         self.texts.clear();
@@ -52,9 +65,11 @@ impl PassWords {
         self.step.extend([0; 4]);
         let (mut first, mut scores, mut tiles) = (0, 0, 0);
         for text in texts {
-            let length = text.len() as u32;
-            for (position, token) in text.iter().enumerate() {
-                self.step.extend([0, *token, position as u32, 0]);
+            let length = text.tokens.len() as u32;
+            for (position, token) in text.tokens.iter().enumerate() {
+                let last = places.saturating_sub(1);
+                let place = text.kind(position) as usize * places + position.min(last);
+                (self.step).extend([position as u32, *token, place as u32, 0]);
             }
             for row in (0..length).step_by(4) {
                 self.tiles.extend([first + row, first, length, scores]);
@@ -91,7 +106,7 @@ mod tests {
         let texts = [3, 5, 4, 1, 8].map(|length| vec![7u32; length]);
         let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
         let pass_buffers = |texts: &[&[u32]], rows, quads| -> Vec<[usize; 2]> {
-            let passes = passes(texts, rows, quads).into_iter();
+            let passes = passes(&EncoderText::singles(texts), rows, quads).into_iter();
             passes.map(|pass| [pass.start, pass.end]).collect()
         };
         assert_eq!(pass_buffers(&texts, 100, 1000), [[0, 5]]);
@@ -105,7 +120,15 @@ mod tests {
     #[test]
     fn words_say_where_texts_lie_and_where_their_scores_go() {
         let mut words = PassWords::default();
-        let extent = words.fill(&[&[9, 8, 7, 6, 5], &[4]], 2);
+        let pair = EncoderText {
+            tokens: &[9, 8, 7, 6, 5],
+            types: &[0, 0, 0, 1, 1],
+        };
+        let sizes = PassSizes {
+            heads: 2,
+            places: 7,
+        };
+        let extent = words.fill(&[pair, EncoderText::single(&[4])], sizes);
         let expected = Extent {
             rows: 6,
             samples: 2,
@@ -114,12 +137,22 @@ mod tests {
         };
         assert_eq!(extent, expected);
         assert_eq!(words.step[..8], [6, 2, 0, 0, 0, 9, 0, 0]);
-        assert_eq!(words.step[20..], [0, 5, 4, 0, 0, 4, 0, 0]);
+        assert_eq!(words.step[12..20], [2, 7, 2, 0, 3, 6, 10, 0]);
+        assert_eq!(words.step[20..], [4, 5, 11, 0, 0, 4, 0, 0]);
         assert_eq!(
             words.tiles,
             [[0, 0, 5, 0], [4, 0, 5, 16], [5, 5, 1, 32]].concat()
         );
         assert_eq!(words.texts, [0, 5, 5, 1]);
         assert_eq!(quads_of(5) + quads_of(1), 16 + 4);
+        // Where positions are not in the table, there is a place for each type.
+        words.fill(
+            &[pair],
+            PassSizes {
+                heads: 2,
+                places: 1,
+            },
+        );
+        assert_eq!(words.step[12..20], [2, 7, 0, 0, 3, 6, 1, 0]);
     }
 }

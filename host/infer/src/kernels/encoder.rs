@@ -1,5 +1,7 @@
 //! Kernels of encoders: what is not a product with weights.
 
+use tidegate_weights::Pooling;
+
 use super::Kernel;
 use super::binding::{Access, Bindings};
 use super::norm::{needs, reduction};
@@ -27,7 +29,13 @@ pub enum EncoderKernel {
     Norm {
         /// How a row is summed.
         base: Base,
+        /// Whether the norm goes beside the sum, and not in its place.
+        apart: bool,
     },
+    /// RMSNorm of heads.
+    HeadNorm,
+    /// Rotary positions.
+    Turn,
     /// Queries times keys.
     Scores {
         /// Whether it runs on a software adapter.
@@ -47,6 +55,8 @@ pub enum EncoderKernel {
     Pool,
     /// tanh, in place.
     Tanh,
+    /// What is above 0, in place.
+    Relu,
 }
 
 impl EncoderKernel {
@@ -57,13 +67,16 @@ impl EncoderKernel {
             EncoderKernel::Softmax { .. } => "encoder_softmax",
             EncoderKernel::Values { .. } => "encoder_values",
             EncoderKernel::Pool => "encoder_pool",
+            EncoderKernel::HeadNorm => "encoder_head_norm",
+            EncoderKernel::Turn => "encoder_turn",
             EncoderKernel::Tanh => "encoder_tanh",
+            EncoderKernel::Relu => "encoder_relu",
         }
     }
 
     pub(crate) fn needs(self) -> Features {
         match self {
-            EncoderKernel::Norm { base } | EncoderKernel::Softmax { base } => needs(base),
+            EncoderKernel::Norm { base, .. } | EncoderKernel::Softmax { base } => needs(base),
             _ => Features::NONE,
         }
     }
@@ -72,6 +85,7 @@ impl EncoderKernel {
         match self {
             EncoderKernel::Norm {
                 base: Base::Software,
+                ..
             }
             | EncoderKernel::Softmax {
                 base: Base::Software,
@@ -86,9 +100,19 @@ impl EncoderKernel {
     pub(crate) fn bindings(self) -> Bindings {
         use Access::{Read, Uniform, Write};
         match self {
-            EncoderKernel::Norm { .. } => {
+            EncoderKernel::Norm { apart: false, .. } => {
                 &[(0, Read), (1, Read), (2, Read), (3, Write), (4, Uniform)]
             }
+            EncoderKernel::Norm { apart: true, .. } => &[
+                (0, Read),
+                (1, Read),
+                (2, Read),
+                (3, Write),
+                (4, Uniform),
+                (5, Write),
+            ],
+            EncoderKernel::HeadNorm => &[(2, Read), (3, Write), (4, Uniform)],
+            EncoderKernel::Turn => &[(0, Read), (2, Read), (3, Write), (4, Uniform)],
             EncoderKernel::Scores { .. } | EncoderKernel::Pool => {
                 &[(1, Read), (2, Read), (3, Write), (4, Uniform)]
             }
@@ -96,7 +120,7 @@ impl EncoderKernel {
             EncoderKernel::Values { .. } => {
                 &[(1, Read), (2, Read), (3, Write), (4, Uniform), (5, Read)]
             }
-            EncoderKernel::Tanh => &[(3, Write), (4, Uniform)],
+            EncoderKernel::Tanh | EncoderKernel::Relu => &[(3, Write), (4, Uniform)],
         }
     }
 
@@ -104,7 +128,7 @@ impl EncoderKernel {
         let lanes = [("LANES", self.lanes())];
         let tiles = shader!("encoder/encoder.wgsl");
         match self {
-            EncoderKernel::Norm { base } => {
+            EncoderKernel::Norm { base, apart } => {
                 let kernel = match base {
                     Base::Software => shader!("encoder/encoder_norm_software.wgsl"),
                     Base::Portable | Base::Subgroup => {
@@ -113,7 +137,11 @@ impl EncoderKernel {
                 };
                 let step = shader!("step.wgsl");
                 let shared = shader!("encoder/encoder_norm.wgsl");
-                join(&lanes, &[step, shared, reduction(base), kernel])
+                let put = match apart {
+                    false => shader!("encoder/encoder_norm_in_place.wgsl"),
+                    true => shader!("encoder/encoder_norm_apart.wgsl"),
+                };
+                join(&lanes, &[step, shared, put, reduction(base), kernel])
             }
             EncoderKernel::Scores { .. } => {
                 join(&lanes, &[tiles, shader!("encoder/encoder_scores.wgsl")])
@@ -132,14 +160,28 @@ impl EncoderKernel {
                 join(&lanes, &[tiles, shader!("encoder/encoder_values.wgsl")])
             }
             EncoderKernel::Pool => join(&lanes, &[shader!("encoder/encoder_pool.wgsl")]),
+            EncoderKernel::HeadNorm => join(&lanes, &[shader!("encoder/encoder_head_norm.wgsl")]),
+            EncoderKernel::Turn => {
+                let files = [shader!("step.wgsl"), shader!("encoder/encoder_turn.wgsl")];
+                join(&lanes, &files)
+            }
             EncoderKernel::Tanh => join(&lanes, &[shader!("encoder/encoder_tanh.wgsl")]),
+            EncoderKernel::Relu => join(&lanes, &[shader!("encoder/encoder_relu.wgsl")]),
         }
     }
 
     pub(crate) fn in_use() -> Vec<EncoderKernel> {
-        let mut kernels = vec![EncoderKernel::Pool, EncoderKernel::Tanh];
+        let mut kernels = vec![
+            EncoderKernel::HeadNorm,
+            EncoderKernel::Turn,
+            EncoderKernel::Pool,
+            EncoderKernel::Tanh,
+            EncoderKernel::Relu,
+        ];
         for base in Base::ALL {
-            kernels.push(EncoderKernel::Norm { base });
+            for apart in [false, true] {
+                kernels.push(EncoderKernel::Norm { base, apart });
+            }
             kernels.push(EncoderKernel::Softmax { base });
         }
         for software in [true, false] {
@@ -150,16 +192,89 @@ impl EncoderKernel {
     }
 }
 
+/// What is added to the rows of a stream before a LayerNorm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Addend<'a> {
+    /// `[rows, padded width]`: to each row its own.
+    Own(&'a Buffer),
+    /// `[places, padded width]`: to each row that of its place.
+    OfPlace(&'a Buffer),
+    /// `[padded width]`: to all rows the same.
+    Same(&'a Buffer),
+}
+
+impl<'a> Addend<'a> {
+    /// As `Params.addend` in `shaders/encoder/encoder_norm.wgsl`.
+    fn word(self) -> u32 {
+        match self {
+            Addend::Own(_) => 0,
+            Addend::OfPlace(_) => 1,
+            Addend::Same(_) => 2,
+        }
+    }
+
+    fn buffer(self) -> &'a Buffer {
+        match self {
+            Addend::Own(buffer) | Addend::OfPlace(buffer) | Addend::Same(buffer) => buffer,
+        }
+    }
+}
+
+/// A LayerNorm or RMSNorm of rows, or of one row for each text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LayerNorm<'a> {
+    /// Weight and bias, each padded.
+    pub(crate) weights: &'a Buffer,
+    /// `[rows, padded width]`: the sum with the addend takes its place, or the norm does.
+    pub(crate) stream: &'a Buffer,
+    pub(crate) addend: Addend<'a>,
+    /// Where the norm goes, if not to the stream: `[rows, padded width]`.
+    pub(crate) normed: Option<&'a Buffer>,
+    pub(crate) width: usize,
+    pub(crate) epsilon: f64,
+    /// Whether it is an RMSNorm.
+    pub(crate) rms: bool,
+    /// [`Count::Rows`] or [`Count::Samples`].
+    pub(crate) of: Count,
+}
+
+/// The reach of a row that sees its whole text.
+const WHOLE_TEXT: usize = 1 << 30;
+
+/// The heads of a row of queries, keys and values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextHeads {
+    /// Query heads.
+    pub(crate) queries: usize,
+    /// Key heads, and as many value heads; divides `queries`.
+    pub(crate) keys: usize,
+    /// Width of a head.
+    pub(crate) dim: usize,
+}
+
+impl TextHeads {
+    /// All of a row.
+    pub(crate) fn all(self) -> usize {
+        self.queries + 2 * self.keys
+    }
+
+    /// Those of queries and keys, which come first.
+    fn turned(self) -> usize {
+        self.queries + self.keys
+    }
+}
+
 /// The attention of an encoder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextAttention<'a> {
-    /// Heads.
-    pub(crate) heads: usize,
-    /// Width of a head.
-    pub(crate) head_dim: usize,
+    pub(crate) heads: TextHeads,
+    /// Rows to each side that a row sees beside its own; none is all of its text.
+    pub(crate) reach: Option<usize>,
+    /// Whether it sees none behind it.
+    pub(crate) causal: bool,
     /// `[tiles]` of `Tile` in `shaders/encoder/encoder.wgsl`.
     pub(crate) tiles: &'a Buffer,
-    /// `[rows, 3 * heads, padded head]` f32.
+    /// `[rows, all heads, padded head]` f32.
     pub(crate) qkv: &'a Buffer,
     /// `[tiles, heads, 4 rows, keys]` f32.
     pub(crate) scores: &'a Buffer,
@@ -168,44 +283,111 @@ pub(crate) struct TextAttention<'a> {
 }
 
 impl Builder<'_> {
-    /// LayerNorm of `stream` `[rows, padded width]` and an addend, in place. `weights` are weight and bias, each padded. The
-    /// addend is `[rows, padded width]`, or a table of as many positions.
-    pub(crate) fn layer_norm(
-        &mut self,
-        weights: &Buffer,
-        [stream, addend]: [&Buffer; 2],
-        width: usize,
-        epsilon: f64,
-        by_position: bool,
-    ) -> Result<(), LoadError> {
+    /// A norm of a sum.
+    pub(crate) fn layer_norm(&mut self, of: LayerNorm<'_>) -> Result<(), LoadError> {
         let base = self.kernels.base;
-        let kernel = EncoderKernel::Norm { base };
-        let width4 = (padded(width) / 4) as u32;
-        let epsilon = (epsilon as f32).to_bits();
-        let parameters = [width4, width as u32, epsilon, u32::from(by_position)];
+        let kernel = EncoderKernel::Norm {
+            base,
+            apart: of.normed.is_some(),
+        };
+        let width4 = (padded(of.width) / 4) as u32;
+        let epsilon = (of.epsilon as f32).to_bits();
+        let (addend, rms) = (of.addend.word(), u32::from(of.rms));
+        let parameters = [width4, of.width as u32, epsilon, addend, rms, 0, 0, 0];
         let parameters = self.uniform("encoder norm", &parameters);
         let each = match base {
             Base::Software => kernel.lanes(),
             Base::Portable | Base::Subgroup => 1,
         };
-        let of = Count::Rows;
-        let grid = [Axis::Per { of, each }, Axis::Fixed(1), Axis::Fixed(1)];
-        let buffers = [self.step, weights, addend, stream, &parameters];
+        let grid = [
+            Axis::Per { of: of.of, each },
+            Axis::Fixed(1),
+            Axis::Fixed(1),
+        ];
+        let addend = of.addend.buffer();
+        let mut buffers = vec![self.step, of.weights, addend, of.stream, &parameters];
+        buffers.extend(of.normed);
         let choice = SizedKernel::always(Kernel::Encoder(kernel), grid);
-        self.dispatch(of, &[choice], &buffers, Work::Rows(4 * width as u64), &[])
+        let work = Work::Rows(4 * of.width as u64);
+        self.dispatch(of.of, &[choice], &buffers, work, &[])
     }
 
-    /// Attention in which every row of a text sees all of them.
+    /// RMSNorm of query and key heads of `qkv` `[rows, all heads, padded head]`, in place. `weights` are those of queries and of
+    /// keys, each padded.
+    pub(crate) fn norm_heads(
+        &mut self,
+        weights: &Buffer,
+        qkv: &Buffer,
+        heads: TextHeads,
+        epsilon: f64,
+    ) -> Result<(), LoadError> {
+        let kernel = EncoderKernel::HeadNorm;
+        let (normed, stride4) = (heads.turned() as u32, (padded(heads.dim) / 4) as u32);
+        let parameters = [
+            heads.queries as u32,
+            normed,
+            stride4,
+            heads.all() as u32,
+            heads.dim as u32,
+            (epsilon as f32).to_bits(),
+            0,
+            0,
+        ];
+        let parameters = self.uniform("encoder head norm", &parameters);
+        let of = Count::Rows;
+        let grid = [
+            Axis::Fixed(normed.div_ceil(kernel.lanes())),
+            Axis::Per { of, each: 1 },
+            Axis::Fixed(1),
+        ];
+        let choice = SizedKernel::always(Kernel::Encoder(kernel), grid);
+        let work = Work::Rows(8 * u64::from(normed * stride4));
+        self.dispatch(of, &[choice], &[weights, qkv, &parameters], work, &[])
+    }
+
+    /// Turns queries and keys of `qkv` `[rows, all heads, padded head]`, in place, by `angles` `[context, half]` of (cos, sin).
+    pub(crate) fn turn_text(
+        &mut self,
+        angles: &Buffer,
+        qkv: &Buffer,
+        heads: TextHeads,
+        half: usize,
+    ) -> Result<(), LoadError> {
+        let kernel = EncoderKernel::Turn;
+        let parameters = [heads.turned(), padded(heads.dim), half, heads.all()];
+        let parameters = parameters.map(|word| word as u32);
+        let parameters = self.uniform("encoder turn", &parameters);
+        let pairs = heads.turned() * half;
+        let of = Count::Rows;
+        let grid = [
+            Axis::Fixed((pairs as u32).div_ceil(kernel.lanes())),
+            Axis::Per { of, each: 1 },
+            Axis::Fixed(1),
+        ];
+        let choice = SizedKernel::always(Kernel::Encoder(kernel), grid);
+        let buffers = [self.step, angles, qkv, &parameters];
+        self.dispatch(of, &[choice], &buffers, Work::Rows(4 * pairs as u64), &[])
+    }
+
+    /// Attention in which a row sees rows of its text on both sides.
     pub(crate) fn text_attention(&mut self, of: TextAttention<'_>) -> Result<(), LoadError> {
         let base = self.kernels.base;
         let software = base == Base::Software;
-        let (heads, head4) = (of.heads as u32, (padded(of.head_dim) / 4) as u32);
+        let TextHeads { queries, keys, dim } = of.heads;
+        let (heads, head4) = (queries as u32, (padded(dim) / 4) as u32);
         let tiles = Axis::Per { of: TILES, each: 1 };
-        let scale = (1.0 / (of.head_dim as f64).sqrt()) as f32;
-        let parameters = self.uniform("encoder attention", &[heads, head4, scale.to_bits(), 0]);
+        let scale = (1.0 / (dim as f64).sqrt()) as f32;
+        let before = of.reach.unwrap_or(WHOLE_TEXT).min(WHOLE_TEXT) as u32;
+        let ahead = if of.causal { 0 } else { before };
+        let keys = keys as u32;
+        let parameters = [heads, head4, scale.to_bits(), before, ahead, keys, 0, 0];
+        let parameters = self.uniform("encoder attention", &parameters);
         // Four rows of a tile see every row of their text.
-        let pairs = 4 * of.heads as u64;
-        let products = Work::positions(pairs * padded(of.head_dim) as u64, u32::MAX);
+        let pairs = 4 * queries as u64;
+        let sees = of.reach.map_or(u32::MAX, |reach| {
+            (2 * reach as u64 + 1).min(u64::from(u32::MAX)) as u32
+        });
+        let products = Work::positions(pairs * padded(dim) as u64, sees);
 
         let kernel = Kernel::Encoder(EncoderKernel::Scores { software });
         let choice = SizedKernel::always(kernel, [tiles, Axis::Fixed(heads), Axis::Fixed(1)]);
@@ -240,26 +422,45 @@ impl Builder<'_> {
         self.dispatch(TILES, &[choice], &buffers, products, &[])
     }
 
-    /// The mean or the first of each text's rows: `stream` `[rows, padded width]` into `pooled` `[texts, padded width]`.
+    /// The mean, the first or the last of each text's rows: `stream` `[rows, padded width]` into `pooled` `[texts, padded width]`.
     /// `texts` is `[texts]` of first row and rows.
     pub(crate) fn pool(
         &mut self,
         texts: &Buffer,
         [stream, pooled]: [&Buffer; 2],
         width: usize,
-        mean: bool,
+        pooling: Pooling,
     ) -> Result<(), LoadError> {
         let width4 = (padded(width) / 4) as u32;
-        let parameters = self.uniform("pooling", &[width4, u32::from(mean), 0, 0]);
+        let which = match pooling {
+            Pooling::First => 0,
+            Pooling::Mean => 1,
+            Pooling::Last => 2,
+        };
+        let parameters = self.uniform("pooling", &[width4, which, 0, 0]);
         let buffers = [texts, stream, pooled, &parameters];
         self.by_texts(EncoderKernel::Pool, width, &buffers)
     }
 
     /// tanh of `inner` `[texts, padded width]`, in place.
     pub(crate) fn tanh(&mut self, inner: &Buffer, width: usize) -> Result<(), LoadError> {
+        self.of_head(EncoderKernel::Tanh, inner, width)
+    }
+
+    /// What is above 0 of `inner` `[texts, padded width]`, in place.
+    pub(crate) fn relu(&mut self, inner: &Buffer, width: usize) -> Result<(), LoadError> {
+        self.of_head(EncoderKernel::Relu, inner, width)
+    }
+
+    fn of_head(
+        &mut self,
+        kernel: EncoderKernel,
+        inner: &Buffer,
+        width: usize,
+    ) -> Result<(), LoadError> {
         let width4 = (padded(width) / 4) as u32;
-        let parameters = self.uniform("tanh", &[width4, 0, 0, 0]);
-        self.by_texts(EncoderKernel::Tanh, width, &[inner, &parameters])
+        let parameters = self.uniform("head activation", &[width4, 0, 0, 0]);
+        self.by_texts(kernel, width, &[inner, &parameters])
     }
 
     fn by_texts(

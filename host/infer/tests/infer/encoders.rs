@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use tidegate_contract::{DecodeError, Encoder, EncoderOutput};
+use tidegate_contract::{DecodeError, Encoder, EncoderOutput, EncoderText};
 use tidegate_infer::device::Sabotage;
 use tidegate_infer::{EncoderOptions, Features, Gpu, GpuEncoder, KernelVariant, LoadError};
 use tidegate_reference::ReferenceEncoder;
@@ -45,9 +45,13 @@ fn options_on(gpu: &Gpu, variant: KernelVariant) -> EncoderOptions {
 }
 
 fn encode(encoder: &mut GpuEncoder, texts: &[Vec<u32>]) -> Vec<f32> {
-    let texts: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+    let texts: Vec<_> = texts.iter().map(|text| EncoderText::single(text)).collect();
+    encode_texts(encoder, &texts)
+}
+
+fn encode_texts(encoder: &mut GpuEncoder, texts: &[EncoderText<'_>]) -> Vec<f32> {
     let mut vectors = Vec::new();
-    encoder.encode(&texts, &mut vectors).unwrap();
+    encoder.encode(texts, &mut vectors).unwrap();
     vectors
 }
 
@@ -155,8 +159,8 @@ fn every_encoder_gives_the_vectors_of_transformers() {
             let mut encoder =
                 GpuEncoder::load(gpu, &checkpoint, &options_on(gpu, variant)).unwrap();
             let cases = golden::encoder(name).unwrap();
-            let texts: Vec<Vec<u32>> = cases.iter().map(|case| case.tokens.clone()).collect();
-            let vectors = encode(&mut encoder, &texts);
+            let texts: Vec<_> = cases.iter().map(|case| case.text()).collect();
+            let vectors = encode_texts(&mut encoder, &texts);
             assert_eq!(vectors.len(), cases.len() * encoder.width());
             let found = vectors.chunks_exact(encoder.width());
             for (case, found) in cases.iter().zip(found) {
@@ -174,9 +178,21 @@ fn odd_sizes_and_texts_of_any_length_match_the_reference() {
         let checkpoint = odd_model(dir.path(), classes);
         let texts = texts(&mut Random(3));
         let mut expected = Vec::new();
-        let slices: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+        // Pairs of any lengths, but for the first text and the last.
+        let types: Vec<Vec<u32>> = (0..)
+            .zip(&texts)
+            .map(|(index, text)| match index {
+                0 | 9 => Vec::new(),
+                _ => (0..text.len())
+                    .map(|place| u32::from(place > text.len() / index))
+                    .collect(),
+            })
+            .collect();
+        let texts: Vec<_> = (texts.iter().zip(&types))
+            .map(|(tokens, types)| EncoderText { tokens, types })
+            .collect();
         let reference = ReferenceEncoder::load(&checkpoint, 700).unwrap();
-        reference.wide_encode(&slices, &mut expected).unwrap();
+        reference.wide_encode(&texts, &mut expected).unwrap();
         for (gpu, variant) in variants() {
             for checked_shaders in [true, false] {
                 let options = EncoderOptions {
@@ -194,7 +210,7 @@ fn odd_sizes_and_texts_of_any_length_match_the_reference() {
                     (encoder.width(), encoder.context()),
                     (if classes { 5 } else { 30 }, 320)
                 );
-                let found = encode(&mut encoder, &texts);
+                let found = encode_texts(&mut encoder, &texts);
                 assert_close(
                     &found,
                     &expected,
@@ -269,7 +285,8 @@ fn texts_outside_the_limits_are_refused_and_the_encoder_goes_on() {
     let mut encoder =
         GpuEncoder::load(gpu(), &checkpoint, &options(KernelVariant::Software)).unwrap();
     let mut refused = |texts: &[&[u32]]| {
-        let error = encoder.encode(texts, &mut Vec::new()).unwrap_err();
+        let texts = EncoderText::singles(texts);
+        let error = encoder.encode(&texts, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, DecodeError::Refused { .. }));
         error.to_string()
     };
@@ -289,7 +306,9 @@ fn texts_outside_the_limits_are_refused_and_the_encoder_goes_on() {
     let mut vectors = vec![1.0];
     encoder.encode(&[], &mut vectors).unwrap();
     assert_eq!(vectors, [0.0; 0], "no texts, no vectors");
-    encoder.encode(&[&[3]], &mut vectors).unwrap();
+    encoder
+        .encode(&[EncoderText::single(&[3])], &mut vectors)
+        .unwrap();
     assert_eq!(vectors.len(), 30);
 }
 
@@ -345,7 +364,8 @@ fn what_an_encoder_takes_is_known_before() {
         let made = device.bytes_made() - before;
         let (least, most) = (estimate.total(), estimate.total() + 40 * (32 + 16));
         assert!(made >= least && made <= most, "{made} bytes, {estimate:?}");
-        let parameters = (53 + 320 + 2) * 30 + 2 * (4 * 30 * 30 + 2 * 30 * 37);
+        // Positions are there with each of two token types.
+        let parameters = (53 + 2 * 320 + 2) * 30 + 2 * (4 * 30 * 30 + 2 * 30 * 37);
         assert!(estimate.weights > parameters * 4, "{estimate:?}");
     }
 }
@@ -355,7 +375,7 @@ fn what_goes_wrong_on_the_device_is_a_typed_error_of_the_encoder_it_happens_to()
     let dir = tempfile::tempdir().unwrap();
     let checkpoint = odd_model(dir.path(), false);
     let load = |device: &Gpu| GpuEncoder::load(device, &checkpoint, &EncoderOptions::default());
-    let text: &[u32] = &[1, 2, 3];
+    let text = EncoderText::single(&[1, 2, 3]);
     let device = open(Features::ALL);
     let (mut encoder, mut other) = (load(&device).unwrap(), load(&device).unwrap());
     let (mut expected, mut found) = (Vec::new(), Vec::new());

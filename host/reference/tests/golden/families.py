@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 import torch
 from transformers import (
     BertConfig,
+    DistilBertConfig,
     Gemma2Config,
     Gemma3TextConfig,
     LlamaConfig,
     MistralConfig,
     MixtralConfig,
+    ModernBertConfig,
+    NomicBertConfig,
     Phi3Config,
     Qwen2Config,
     Qwen2MoeConfig,
@@ -18,6 +21,7 @@ from transformers import (
     Qwen3MoeConfig,
     RobertaConfig,
     SmolLM3Config,
+    XLMRobertaConfig,
 )
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
@@ -42,6 +46,12 @@ class Family:
     shard: str | None = None
     # Encoders: "mean", "first" or "classes".
     pooling: str = "classes"
+    # Encoders: whether tokens are of two types.
+    pairs: bool = False
+    # Encoders: whether sentence-transformers is asked for vectors of texts as well.
+    texts: bool = False
+    # config.json has keys that transformers does not read.
+    foreign: bool = False
     # Files beside the model.
     files: dict[str, dict] = field(default_factory=dict)
 
@@ -495,6 +505,72 @@ def encoder_shapes(**more) -> dict:
     return common | more
 
 
+def distilbert_shapes(**more) -> dict:
+    common = dict(
+        vocab_size=64, dim=30, hidden_dim=37, n_layers=2, n_heads=3, max_position_embeddings=40, dropout=0.0,
+        attention_dropout=0.0, seq_classif_dropout=0.0,
+    )
+    return common | more
+
+
+def modernbert_shapes(**more) -> dict:
+    """Of 4 layers the middle two see 3 positions to each side."""
+    common = dict(
+        vocab_size=64, hidden_size=30, intermediate_size=37, num_hidden_layers=4, num_attention_heads=3,
+        max_position_embeddings=48, local_attention=6, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1,
+        sep_token_id=2,
+    )
+    return common | more
+
+
+def pooled(mode: str) -> dict[str, object]:
+    """The files of sentence-transformers beside a model that makes vectors."""
+    kinds = ["Transformer", "Pooling", "Normalize"]
+    modules = [
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for index, (kind, path) in enumerate(zip(kinds, ["", "1_Pooling", "2_Normalize"]))
+    ]
+    return {"modules.json": modules, "1_Pooling/config.json": {"word_embedding_dimension": 24, f"pooling_mode_{mode}": True}}
+
+
+def hub_modernbert(text: dict) -> dict:
+    """As it was published: which layers see all, and both bases, by keys of their own."""
+    ropes = text.pop("rope_parameters")
+    types = text.pop("layer_types")
+    assert types == ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    text["global_attn_every_n_layers"] = 2
+    text["global_rope_theta"] = ropes["full_attention"]["rope_theta"]
+    text["local_rope_theta"] = ropes["sliding_attention"]["rope_theta"]
+    text["torch_dtype"] = text.pop("dtype")
+    return text
+
+
+def hub_nomic(text: dict) -> dict:
+    """As its maker publishes it: keys of GPT-2."""
+    rope = text.pop("rope_parameters")
+    names = {
+        "hidden_size": "n_embd", "intermediate_size": "n_inner", "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head", "max_position_embeddings": "n_positions", "layer_norm_eps": "layer_norm_epsilon",
+    }
+    text = {names.get(key, key): value for key, value in text.items()}
+    for key in ["hidden_act", "head_dim"]:
+        text.pop(key)
+    return text | {
+        "activation_function": "swiglu", "rotary_emb_base": rope["rope_theta"], "rotary_emb_fraction": 1.0,
+        "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_scaling_factor": 2.0,
+        "max_trained_positions": 44, "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False,
+        "prenorm": False, "use_rms_norm": False, "causal": False, "parallel_block": False,
+    }
+
+
+def cross_encoder(function: str, section: bool):
+    """Names the function of the score as sentence-transformers does: in a section, or by the key of older files."""
+    name = f"torch.nn.modules.{function}"
+    more = {"sentence_transformers": {"activation_fn": name}} if section else {"sbert_ce_default_activation_function": name}
+    return lambda config: config | more
+
+
+ONE_LABEL = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 LABELS = {"id2label": {0: "calm", 1: "rude", 2: "spam"}, "label2id": {"calm": 0, "rude": 1, "spam": 2}}
 
 ENCODERS = [
@@ -542,5 +618,103 @@ ENCODERS = [
         ),
         BF16,
         [2, 33],
+    ),
+    Family(
+        "bert-relevance-f16",
+        "BertForSequenceClassification",
+        BertConfig(**encoder_shapes(num_attention_heads=2, **ONE_LABEL)),
+        F16,
+        [3, 7, 40],
+        hub=cross_encoder("linear.Identity", section=False),
+        pairs=True,
+    ),
+    Family(
+        # One token type: both texts of a pair are alike.
+        "roberta-relevance-bf16",
+        "XLMRobertaForSequenceClassification",
+        XLMRobertaConfig(
+            **encoder_shapes(
+                type_vocab_size=1, layer_norm_eps=1e-5, bos_token_id=0, pad_token_id=1, eos_token_id=2, **ONE_LABEL
+            )
+        ),
+        BF16,
+        [4, 38],
+        hub=cross_encoder("activation.Sigmoid", section=True),
+    ),
+    Family(
+        "distilbert-f16", "DistilBertModel", DistilBertConfig(**distilbert_shapes()), F16, [1, 7, 40], pooling="mean",
+    ),
+    Family(
+        "distilbert-classes-bf16",
+        "DistilBertForSequenceClassification",
+        DistilBertConfig(**distilbert_shapes(**LABELS)),
+        BF16,
+        [2, 33],
+    ),
+    Family(
+        "modernbert-bf16", "ModernBertModel", ModernBertConfig(**modernbert_shapes()), BF16, [1, 7, 48], pooling="mean",
+        texts=True,
+    ),
+    Family(
+        "modernbert-classes-f32",
+        "ModernBertForSequenceClassification",
+        ModernBertConfig(
+            **modernbert_shapes(
+                norm_bias=True, classifier_bias=True, classifier_pooling="mean", global_attn_every_n_layers=2,
+                rope_parameters={
+                    "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+                },
+                **LABELS,
+            )
+        ),
+        F32,
+        [2, 33],
+        hub=hub_modernbert,
+    ),
+    Family(
+        "modernbert-relevance-f16",
+        "ModernBertForSequenceClassification",
+        ModernBertConfig(**modernbert_shapes(**ONE_LABEL)),
+        F16,
+        [3, 40],
+        hub=cross_encoder("activation.Sigmoid", section=True),
+    ),
+    Family(
+        "nomic-bert-f16",
+        "NomicBertModel",
+        NomicBertConfig(
+            vocab_size=64, hidden_size=30, intermediate_size=37, num_hidden_layers=2, num_attention_heads=3,
+            max_position_embeddings=48, type_vocab_size=2,
+        ),
+        F16,
+        [1, 9, 44],
+        hub=hub_nomic,
+        foreign=True,
+        pooling="mean",
+        pairs=True,
+    ),
+    Family(
+        # A decoder whose last row is the vector, as Qwen3-Embedding is published.
+        "qwen3-embedding-bf16",
+        "Qwen3Model",
+        Qwen3Config(**shapes(64, 24, 40, 2, 4, 2, head_dim=16), rope_parameters=PLAIN_ROPE),
+        BF16,
+        [1, 9, 40],
+        hub=lambda text: hub()(text) | {"architectures": ["Qwen3ForCausalLM"]},
+        pooling="last",
+        files=pooled("lasttoken"),
+        texts=True,
+    ),
+    Family(
+        # A window, and no norms of heads; the mean of rows that see what is before them.
+        "mistral-embedding-f16",
+        "MistralModel",
+        MistralConfig(**shapes(64, 24, 40, 2, 4, 2, sliding_window=10), rope_parameters=PLAIN_ROPE),
+        F16,
+        [4, 40],
+        hub=hub(),
+        pooling="mean",
+        files=pooled("mean_tokens"),
     ),
 ]

@@ -3,7 +3,8 @@
 Run once, with the versions below, from this folder; the results are committed:
 
     python -m venv .venv
-    .venv/bin/pip install torch==2.15.0 transformers==5.23.0 gguf==0.19.0 compressed-tensors==0.20.0
+    .venv/bin/pip install torch==2.15.0 transformers==5.23.0 gguf==0.19.0 compressed-tensors==0.20.0 \
+        sentence-transformers==6.2.0
     npm install --ignore-scripts --no-save @node-llama-cpp/linux-x64@3.22.1
     .venv/bin/python make_golden.py [NAME ...]
 
@@ -11,9 +12,12 @@ Each folder is a model as its maker would publish it: `config.json` and `model.s
 `model.gguf`, or its parts), and beside it what is expected:
 
 - `golden.json`: `{"features": [..], "cases": [{"context": C, "tokens": [..], "positions": [..]}]}` for decoders, where the
-  rotary tables are those of a context of C positions; `{"cases": [{"tokens": [..]}]}` for encoders;
+  rotary tables are those of a context of C positions; `{"cases": [{"tokens": [..]}]}` for encoders, with `"types"` where
+  tokens are of several types;
 - of a GGUF file also `"dequantized"`: the CRC-32 of every tensor as the gguf package dequantizes it; of a packed model as
   its definition does;
+- of a model that scores pairs also `pairs.json`: texts and their scores by sentence-transformers (`cross_encoders.py`);
+- of some that make vectors `texts.json`: texts and their vectors by sentence-transformers (`sentence_encoders.py`);
 - `expected.f64`, little-endian f64: for every case, the logits `[positions, vocabulary]`; or the vector `[width]`.
 
 What is expected is computed in float64 throughout: the stored weights (f32, f16, bf16) are widened without loss, and
@@ -36,9 +40,11 @@ import torch
 import transformers
 from torch.overrides import TorchFunctionMode
 
+from cross_encoders import golden_pairs
 from families import DECODERS, ENCODERS, WIDE
 from gguf_files import FILES, write_gguf
 from packed_files import PACKED, pack_model
+from sentence_encoders import golden_texts
 from safetensors.torch import load_file, save_file
 
 HERE = pathlib.Path(__file__).parent
@@ -126,7 +132,7 @@ def randomize(name: str, parameter: torch.Tensor, family) -> None:
 
 def load(family, folder, weights=None, **changes):
     """A model in float64, read from its folder as anybody would, with changes to its configuration or weights."""
-    config = transformers.AutoConfig.from_pretrained(folder)
+    config = copy.deepcopy(family.config) if family.foreign else transformers.AutoConfig.from_pretrained(folder)
     for key, value in changes.items():
         assert hasattr(config, key), key
         setattr(config, key, value)
@@ -185,10 +191,17 @@ def golden_encoder(family) -> None:
     for length in family.cases:
         tokens = torch.randint(3, family.config.vocab_size, (1, length))
         # Nothing is padded: with a mask of ones the RoBERTa family counts positions from the padding token's id on.
+        given = {"attention_mask": torch.ones_like(tokens)}
+        types = (torch.arange(length) > length // 3).long()[None]
+        if family.pairs:
+            given["token_type_ids"] = types
         with torch.no_grad(), InFloat64():
-            out = model(tokens, attention_mask=torch.ones_like(tokens))
+            out = model(tokens, **given)
         if family.pooling == "mean":
             vector = out.last_hidden_state[0].mean(0)
+            vector = vector / vector.norm()
+        elif family.pooling == "last":
+            vector = out.last_hidden_state[0, -1]
             vector = vector / vector.norm()
         elif family.pooling == "first":
             vector = out.last_hidden_state[0, 0]
@@ -196,12 +209,16 @@ def golden_encoder(family) -> None:
         else:
             vector = out.logits[0]
         assert vector.dtype == torch.float64
-        cases.append({"tokens": tokens[0].tolist()})
+        cases.append({"tokens": tokens[0].tolist()} | ({"types": types[0].tolist()} if family.pairs else {}))
         expected.append(vector)
     write(folder, {"cases": cases}, expected)
+    if family.config.num_labels == 1:
+        golden_pairs(family, folder)
     for file, text in family.files.items():
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text(json.dumps(text, indent=1) + "\n")
+    if family.texts:
+        golden_texts(family, folder)
 
 
 def golden_gguf(file) -> None:

@@ -1,6 +1,6 @@
 //! Encoders against the transformers library in float64.
 
-use tidegate_contract::{DecodeError, Encoder, EncoderOutput};
+use tidegate_contract::{DecodeError, Encoder, EncoderOutput, EncoderText, ScoreScale};
 use tidegate_reference::golden::{self, ENCODERS};
 use tidegate_reference::{LoadError, ReferenceDecoder, ReferenceEncoder};
 
@@ -16,7 +16,7 @@ fn every_encoder_gives_the_vectors_of_transformers() {
         checkpoint.check().unwrap();
         let mut encoder = ReferenceEncoder::load(&checkpoint, 80).unwrap();
         let cases = golden::encoder(name).unwrap();
-        let texts: Vec<&[u32]> = cases.iter().map(|case| case.tokens.as_slice()).collect();
+        let texts: Vec<EncoderText<'_>> = cases.iter().map(|case| case.text()).collect();
         let mut together = Vec::new();
         encoder.wide_encode(&texts, &mut together).unwrap();
         let vectors = together.chunks_exact(encoder.width());
@@ -26,7 +26,7 @@ fn every_encoder_gives_the_vectors_of_transformers() {
             assert_close(found, &case.vector, TOLERANCE, &what);
             // A text's vector is its own, whatever else is in the call.
             let mut alone = Vec::new();
-            encoder.encode(&[&case.tokens], &mut alone).unwrap();
+            encoder.encode(&[case.text()], &mut alone).unwrap();
             let rounded: Vec<f32> = found.iter().map(|v| *v as f32).collect();
             assert_eq!(alone, rounded, "{what}");
         }
@@ -43,6 +43,19 @@ fn an_encoder_says_what_it_makes() {
         of(&load("bert-classes-f32")),
         (EncoderOutput::Scores, 3, 40)
     );
+    let (raw, sigmoid) = (ScoreScale::Raw, ScoreScale::Sigmoid);
+    assert_eq!(
+        of(&load("bert-relevance-f16")),
+        (EncoderOutput::Relevance(raw), 1, 40)
+    );
+    assert_eq!(
+        of(&load("roberta-relevance-bf16")),
+        (EncoderOutput::Relevance(sigmoid), 1, 38)
+    );
+    assert_eq!(
+        ["bert-relevance-f16", "roberta-relevance-bf16"].map(|name| load(name).types()),
+        [2, 1]
+    );
 }
 
 #[test]
@@ -56,13 +69,14 @@ fn texts_outside_the_limits_are_refused() {
         &[&[64][..]],
         &[&[1; 30], &[1; 21]],
     ] {
-        let found = encoder.encode(texts, &mut vectors);
+        let found = encoder.encode(&EncoderText::singles(texts), &mut vectors);
         assert!(
             matches!(found, Err(DecodeError::Refused { .. })),
             "{texts:?}"
         );
     }
-    encoder.encode(&[&[1; 30], &[1; 20]], &mut vectors).unwrap();
+    let texts = EncoderText::singles(&[&[1; 30], &[1; 20]]);
+    encoder.encode(&texts, &mut vectors).unwrap();
     assert_eq!(vectors.len(), 2 * 24);
 }
 

@@ -6,8 +6,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tidegate_contract::{
-    DecodeError, Encoder, EncoderOutput, Made, Makes, Model, ModelError, ModelTask,
+    DecodeError, Encoder, EncoderOutput, EncoderText, MOST_DOCUMENTS, Made, Makes, Model,
+    ModelError, ModelTask, ScoreScale,
 };
+use tidegate_reference::{ReferenceEncoder, golden};
+use tidegate_text::{EncodedPair, Tokenizer};
+use tidegate_weights::{Checkpoint, ReadWhole};
 
 use super::support::*;
 use crate::encoding::{Encoding, EncodingLimits};
@@ -41,7 +45,10 @@ impl Encoder for Fake {
     }
 
     fn width(&self) -> usize {
-        2
+        match self.output {
+            EncoderOutput::Relevance(_) => 1,
+            _ => 2,
+        }
     }
 
     fn context(&self) -> usize {
@@ -56,7 +63,23 @@ impl Encoder for Fake {
         10
     }
 
-    fn encode(&mut self, texts: &[&[u32]], vectors: &mut Vec<f32>) -> Result<(), DecodeError> {
+    fn types(&self) -> usize {
+        2
+    }
+
+    fn encode(
+        &mut self,
+        texts: &[EncoderText<'_>],
+        vectors: &mut Vec<f32>,
+    ) -> Result<(), DecodeError> {
+        if let EncoderOutput::Relevance(_) = self.output {
+            self.kept.calls.lock().unwrap().push(vec![texts.len()]);
+            // As many as tokens of the second type.
+            let second = |text: &EncoderText<'_>| text.types.iter().sum::<u32>() as f32;
+            *vectors = texts.iter().map(second).collect();
+            return Ok(());
+        }
+        let texts: Vec<&[u32]> = texts.iter().map(|text| text.tokens).collect();
         if let Some((_, gate)) = &self.kept.gate {
             let _ = gate.recv_timeout(LIMIT);
         }
@@ -99,6 +122,14 @@ fn encoding(
         source(ModelLoader::Encoder(Box::new(load)), options),
     );
     (engine, model, kept)
+}
+
+/// A text of so many tokens.
+fn single(tokens: usize) -> EncodedPair {
+    EncodedPair {
+        tokens: vec![1; tokens],
+        types: Vec::new(),
+    }
 }
 
 fn embedding() -> (Engine, ModelHandle, Kept) {
@@ -269,6 +300,7 @@ fn of_texts_too_the_one_with_the_least_slack_goes_first() {
         texts: 1,
         aging: Duration::from_secs(1),
         width: 2,
+        output: EncoderOutput::Embedding,
         labels: Vec::new(),
     };
     let mut encoding = Encoding::new(limits, Arc::new(Counters::default()));
@@ -277,7 +309,7 @@ fn of_texts_too_the_one_with_the_least_slack_goes_first() {
         let (submission, pending) = ask("", 0).submission(now, deadline);
         encoding.submit(Submission {
             work: Ok(Work::Encode {
-                tokens: vec![1; tokens],
+                texts: vec![single(tokens)],
             }),
             ..submission
         });
@@ -286,7 +318,11 @@ fn of_texts_too_the_one_with_the_least_slack_goes_first() {
     // A millisecond, and a tenth for each token.
     let step = |encoding: &mut Encoding, now: &mut Duration| {
         let plan = encoding.plan(*now).unwrap();
-        let tokens: usize = encoding.texts(&plan).iter().map(|text| text.len()).sum();
+        let tokens: usize = encoding
+            .texts(&plan)
+            .iter()
+            .map(|text| text.tokens.len())
+            .sum();
         let took = Duration::from_micros(1000 + 100 * tokens as u64);
         *now += took;
         encoding.deliver(&plan, &[0.5, 0.5], *now, took).unwrap();
@@ -311,6 +347,7 @@ fn a_text_that_is_taken_back_when_its_step_begins_takes_no_other_along() {
         texts: 8,
         aging: Duration::from_secs(1),
         width: 2,
+        output: EncoderOutput::Embedding,
         labels: Vec::new(),
     };
     let kept = Kept {
@@ -329,7 +366,7 @@ fn a_text_that_is_taken_back_when_its_step_begins_takes_no_other_along() {
         let (submission, pending) = ask("", 0).submission(Duration::ZERO, None);
         core.submit(Submission {
             work: Ok(Work::Encode {
-                tokens: vec![1; tokens],
+                texts: vec![single(tokens)],
             }),
             ..submission
         });
@@ -349,4 +386,128 @@ fn a_text_that_is_taken_back_when_its_step_begins_takes_no_other_along() {
     core.submit(ask("", 0).submission(Duration::ZERO, None).0);
     let begun = core.begin(true, &clock).unwrap();
     assert_eq!(core.finish(begun, &clock), Ok(Stepped::Nothing));
+}
+
+/// A model that scores pairs, with a tokenizer that frames them.
+fn ranking(scale: ScoreScale) -> (Engine, ModelHandle, Kept) {
+    let (engine, _, kept) = encoding(
+        EncoderOutput::Relevance(scale),
+        ModelOptions::default(),
+        false,
+    );
+    let own = kept.clone();
+    let load = move || {
+        let (kept, output) = (own.clone(), EncoderOutput::Relevance(scale));
+        Ok(Box::new(Fake { kept, output }) as Box<dyn Encoder>)
+    };
+    let options = ModelOptions::default();
+    let source = crate::ModelSource {
+        tokenizer: pairing(),
+        ..source(ModelLoader::Encoder(Box::new(load)), options)
+    };
+    let model = engine.load("pairs", source).unwrap();
+    kept.calls.lock().unwrap().clear();
+    (engine, model, kept)
+}
+
+fn rank(model: &ModelHandle, query: &str, documents: &[&str]) -> Pending {
+    let documents = documents.iter().map(|text| (*text).to_owned()).collect();
+    let query = query.to_owned();
+    let (request, pending) = Ask::request_of(ModelTask::Rank { query, documents }, &ask("", 0));
+    assert!(model.submit(request).is_ok());
+    pending
+}
+
+#[test]
+fn documents_are_scored_in_their_order_over_as_many_steps_as_they_need() {
+    let (_engine, model, kept) = ranking(ScoreScale::Raw);
+    assert_eq!(model.makes(), Makes::Relevance);
+    // 3 around each pair, 12 tokens at most: the longest gives way, and steps have 30.
+    let documents = ["a", "abc", "", "abcdefghijkl", "abcd"];
+    let answer = rank(&model, "qq", &documents).wait().1.unwrap();
+    // With the last special token, which is of the second type.
+    assert_eq!(answer.made, Made::Relevance(vec![2.0, 4.0, 1.0, 8.0, 5.0]));
+    assert_eq!(answer.prompt_tokens, 6 + 8 + 5 + 12 + 9);
+    assert_eq!(*kept.calls.lock().unwrap(), [[3], [2]]);
+    let answer = rank(&model, "qqqqqqqqqqqq", &["abc", "abcdefgh"])
+        .wait()
+        .1
+        .unwrap();
+    // Of nine places a document of three has all it needs, and one of eight the lesser half.
+    assert_eq!(answer.made, Made::Relevance(vec![4.0, 5.0]));
+}
+
+#[test]
+fn scores_are_read_as_the_model_says() {
+    let (_engine, model, _) = ranking(ScoreScale::Sigmoid);
+    let answer = rank(&model, "q", &["ab"]).wait().1.unwrap();
+    let Made::Relevance(scores) = answer.made else {
+        panic!("{:?}", answer.made);
+    };
+    assert!((scores[0] - 0.952_574_1).abs() < 1e-6, "{scores:?}");
+}
+
+#[test]
+fn what_cannot_be_ranked_is_refused() {
+    let (_engine, model, _) = ranking(ScoreScale::Raw);
+    let why = |pending: Pending| pending.wait().1.unwrap_err().to_string();
+    assert_eq!(why(rank(&model, "", &["a"])), "prompt is empty");
+    assert_eq!(
+        why(rank(&model, "q", &[])),
+        format!("the count of documents is 0, must be 1 to {MOST_DOCUMENTS}")
+    );
+    let many = vec!["a"; MOST_DOCUMENTS + 1];
+    assert!(why(rank(&model, "q", &many)).contains("is 1025, must be"));
+    let text = encode(&model, "a", &ask("", 0));
+    assert!(why(text).contains("cannot embed or classify"));
+    let (_engine, model, _) = embedding();
+    assert!(why(rank(&model, "q", &["a"])).contains("cannot rank"));
+    // A tokenizer without a template for pairs.
+    let output = EncoderOutput::Relevance(ScoreScale::Raw);
+    let (_engine, model, _) = encoding(output, ModelOptions::default(), false);
+    let why = why(rank(&model.unwrap(), "q", &["a"]));
+    assert!(why.contains("no template for pairs"), "{why}");
+}
+
+/// What sentence-transformers' CrossEncoder makes of texts, some of which are cut; its weights are widened to f32.
+#[test]
+fn rankings_are_those_of_sentence_transformers() {
+    for name in ["bert-relevance-f16", "roberta-relevance-bf16"] {
+        let pairs = std::fs::read(golden::folder(name).join("pairs.json")).unwrap();
+        let pairs: serde_json::Value = serde_json::from_slice(&pairs).unwrap();
+        let checkpoint = Arc::new(Checkpoint::open(&golden::model(name), &ReadWhole).unwrap());
+        let load = move || {
+            let encoder = ReferenceEncoder::load(&checkpoint, 90);
+            Ok(Box::new(encoder.map_err(|error| error.to_string())?) as Box<dyn Encoder>)
+        };
+        let source = crate::ModelSource {
+            tokenizer: Arc::new(Tokenizer::from_dir(golden::folder(name)).unwrap()),
+            ..source(
+                ModelLoader::Encoder(Box::new(load)),
+                ModelOptions::default(),
+            )
+        };
+        let engine = Engine::start(EngineOptions::default());
+        let model = engine.load(name, source).unwrap();
+        let rankings = pairs["rankings"].as_array().unwrap();
+        assert_eq!(rankings.len(), 2);
+        for ranking in rankings {
+            let texts = ranking["documents"].as_array().unwrap();
+            let documents: Vec<&str> = texts.iter().map(|text| text.as_str().unwrap()).collect();
+            let query = ranking["query"].as_str().unwrap();
+            let answer = rank(&model, query, &documents).wait().1.unwrap();
+            let Made::Relevance(found) = answer.made else {
+                panic!("{:?}", answer.made);
+            };
+            let wanted = ranking["scores"].as_array().unwrap();
+            assert_eq!(found.len(), wanted.len());
+            for ((found, wanted), text) in found.iter().zip(wanted).zip(documents) {
+                let off = f64::from(*found) - wanted.as_f64().unwrap();
+                assert!(
+                    off.abs() < 1e-5,
+                    "{name}, {query:?}, {text:?}: off by {off}"
+                );
+            }
+        }
+    }
 }

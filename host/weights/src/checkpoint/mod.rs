@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tidegate_contract::GgufVocabulary;
 
-use crate::config::{Architecture, EncoderConfig, ModelConfig};
+use crate::config::{Architecture, EncoderConfig, ModelConfig, encoder_family};
 use crate::error::{CheckpointError, TensorError};
 use crate::format::Format;
 use crate::gguf::Gguf;
@@ -269,14 +269,20 @@ impl Checkpoint {
     fn surplus(&self) -> Option<CheckpointError> {
         let layers = match &self.architecture {
             Architecture::Decoder(config) => config.layers.len(),
-            Architecture::Encoder(config) => config.layers,
+            Architecture::Encoder(config) => config.layers.len(),
         };
         let (path, key, (layer, name)) = match (&self.source, &self.architecture) {
             (Source::Safetensors { weights, .. }, architecture) => {
                 let (layer, name) = weights.surplus(architecture)?;
+                let key = match architecture {
+                    Architecture::Decoder(_) => "num_hidden_layers",
+                    Architecture::Encoder(config) => {
+                        encoder_family(&config.architecture).layers_key()
+                    }
+                };
                 (
                     self.path.join("config.json"),
-                    "num_hidden_layers".to_owned(),
+                    key.to_owned(),
                     (layer, name.to_owned()),
                 )
             }

@@ -1,5 +1,6 @@
 //! What a model is: one description for every family.
 
+mod encoder;
 mod encoder_json;
 mod error;
 mod experts;
@@ -22,11 +23,14 @@ use raw::Raw;
 
 use crate::packed::Scheme;
 
+pub use encoder::{
+    EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer, HeadActivation, Pooling, Scoring,
+};
 pub use error::ConfigError;
 pub use experts::Experts;
 pub use rope::{Rope, RopeScaling};
 
-pub(crate) use encoder_json::is_roberta;
+pub(crate) use encoder_json::{EncoderFamily, encoder_family};
 pub(crate) use lacking::with_what_is_lacking;
 pub(crate) use rope_json::long_rope_attention_factor;
 pub(crate) use values_json::{Precision, gemma_embedding_scale};
@@ -162,6 +166,10 @@ impl Architecture {
             .first()
             .and_then(Value::as_str)
             .ok_or_else(|| ConfigError::missing(key))?;
+        // A decoder with the files of sentence-transformers makes vectors.
+        let embeds = beside.modules.is_some();
+        let bare = encoder_json::with_head(name).filter(|_| embeds);
+        let name = bare.unwrap_or(name);
         if let Some(mut decoder) = json::decoder(name, config)? {
             // Models that are tuned to talk often name the end of a turn there alone.
             let more = beside
@@ -173,7 +181,10 @@ impl Architecture {
                     decoder.eos_tokens.push(token);
                 }
             }
-            return Ok(Architecture::Decoder(decoder));
+            return Ok(match embeds {
+                true => Architecture::Encoder(encoder_json::of_decoder(decoder, beside)?),
+                false => Architecture::Decoder(decoder),
+            });
         }
         match encoder_json::encoder(name, config, beside)? {
             Some(encoder) => Ok(Architecture::Encoder(encoder)),
@@ -186,53 +197,4 @@ impl Architecture {
             }
         }
     }
-}
-
-/// How the rows of a text become one vector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// Their mean.
-    Mean,
-    /// The first.
-    First,
-}
-
-/// What stands on top of an encoder.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EncoderHead {
-    /// Rows are pooled and brought to unit length.
-    Embedding(Pooling),
-    /// Dense, tanh and a linear layer over the first row; a label for each score.
-    Classification(Vec<String>),
-}
-
-/// A validated BERT-style encoder: post-norm, learned positions.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EncoderConfig {
-    /// The name in the file.
-    pub architecture: String,
-    /// Token ids.
-    pub vocabulary: usize,
-    /// Width of the residual stream.
-    pub hidden: usize,
-    /// Width of the feed-forward layer.
-    pub intermediate: usize,
-    /// Layers.
-    pub layers: usize,
-    /// Heads; divides `hidden`.
-    pub heads: usize,
-    /// Epsilon of every LayerNorm.
-    pub norm_epsilon: f64,
-    /// In the feed-forward layer.
-    pub activation: Activation,
-    /// Rows of the table of positions.
-    pub positions: usize,
-    /// Position of a text's first token: 0, or 2 in the RoBERTa family.
-    pub first_position: usize,
-    /// Rows of the table of token types; the first is added to every row.
-    pub types: usize,
-    /// Most tokens of a text.
-    pub context: usize,
-    /// What stands on top.
-    pub head: EncoderHead,
 }

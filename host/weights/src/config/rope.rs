@@ -77,11 +77,16 @@ impl ModelConfig {
     /// Empty if there is no such table.
     #[must_use]
     pub fn rope_table(&self, rope: usize, context: usize) -> Vec<[f64; 2]> {
-        let Some(rope) = self.ropes.get(rope) else {
-            return Vec::new();
-        };
-        let frequencies = rope.frequencies(context);
-        let factor = rope.scaling.attention_factor();
+        let table = self.ropes.get(rope);
+        table.map_or_else(Vec::new, |rope| rope.table(context))
+    }
+}
+
+impl Rope {
+    /// cos and sin of every angle, `[context, width / 2]` pairs, positions first, times the attention factor.
+    pub(crate) fn table(&self, context: usize) -> Vec<[f64; 2]> {
+        let frequencies = self.frequencies(context);
+        let factor = self.scaling.attention_factor();
         let angles = |position| {
             frequencies
                 .iter()
@@ -92,9 +97,7 @@ impl ModelConfig {
             .map(|angle| [factor * angle.cos(), factor * angle.sin()])
             .collect()
     }
-}
 
-impl Rope {
     /// The frequencies, `[width / 2]`, radians per position, for a model that serves `context` positions.
     #[must_use]
     pub fn frequencies(&self, context: usize) -> Vec<f64> {

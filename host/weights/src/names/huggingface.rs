@@ -1,6 +1,6 @@
 //! The names that the transformers library gives to tensors (`modeling_*.py` of each family).
 
-use super::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
+use super::{DecoderTensor, LayerTensor};
 use crate::config::ModelConfig;
 
 /// The name of a decoder's tensor below `prefix` (`model.`).
@@ -63,69 +63,8 @@ pub(crate) fn decoder_layer_of(prefix: &str, name: &str) -> Option<usize> {
     number_after(name.strip_prefix(prefix)?, "layers.")
 }
 
-/// The name of an encoder's tensor below `prefix` (`bert.`, `roberta.` or nothing).
-pub(crate) fn encoder_name(roberta: bool, prefix: &str, tensor: EncoderTensor) -> String {
-    use EncoderLayerTensor as Part;
-    let (layer, part) = match tensor {
-        EncoderTensor::Words => return format!("{prefix}embeddings.word_embeddings.weight"),
-        EncoderTensor::Positions => {
-            return format!("{prefix}embeddings.position_embeddings.weight");
-        }
-        EncoderTensor::Types => return format!("{prefix}embeddings.token_type_embeddings.weight"),
-        EncoderTensor::Norm => return format!("{prefix}embeddings.LayerNorm.weight"),
-        EncoderTensor::NormBias => return format!("{prefix}embeddings.LayerNorm.bias"),
-        // BERT's head is its pooler and a linear layer; RoBERTa's has both below `classifier`.
-        EncoderTensor::HeadDense if roberta => return "classifier.dense.weight".to_owned(),
-        EncoderTensor::HeadDenseBias if roberta => return "classifier.dense.bias".to_owned(),
-        EncoderTensor::HeadOutput if roberta => return "classifier.out_proj.weight".to_owned(),
-        EncoderTensor::HeadOutputBias if roberta => return "classifier.out_proj.bias".to_owned(),
-        EncoderTensor::HeadDense => return format!("{prefix}pooler.dense.weight"),
-        EncoderTensor::HeadDenseBias => return format!("{prefix}pooler.dense.bias"),
-        EncoderTensor::HeadOutput => return "classifier.weight".to_owned(),
-        EncoderTensor::HeadOutputBias => return "classifier.bias".to_owned(),
-        EncoderTensor::Layer(layer, part) => (layer, part),
-    };
-    let part = match part {
-        Part::Query => "attention.self.query.weight",
-        Part::QueryBias => "attention.self.query.bias",
-        Part::Key => "attention.self.key.weight",
-        Part::KeyBias => "attention.self.key.bias",
-        Part::Value => "attention.self.value.weight",
-        Part::ValueBias => "attention.self.value.bias",
-        Part::Output => "attention.output.dense.weight",
-        Part::OutputBias => "attention.output.dense.bias",
-        Part::OutputNorm => "attention.output.LayerNorm.weight",
-        Part::OutputNormBias => "attention.output.LayerNorm.bias",
-        Part::Up => "intermediate.dense.weight",
-        Part::UpBias => "intermediate.dense.bias",
-        Part::Down => "output.dense.weight",
-        Part::DownBias => "output.dense.bias",
-        Part::DownNorm => "output.LayerNorm.weight",
-        Part::DownNormBias => "output.LayerNorm.bias",
-    };
-    format!("{prefix}encoder.layer.{layer}.{part}")
-}
-
-/// What the first BERT models call a tensor of a norm (transformers renames them as it loads: `LayerNorm.gamma`,
-/// `LayerNorm.beta`); none if it belongs to no norm.
-pub(crate) fn old_norm_name(name: &str) -> Option<String> {
-    let (norm, part) = name
-        .rsplit_once('.')
-        .filter(|(norm, _)| norm.ends_with("LayerNorm"))?;
-    match part {
-        "weight" => Some(format!("{norm}.gamma")),
-        "bias" => Some(format!("{norm}.beta")),
-        _ => None,
-    }
-}
-
-/// The layer that a tensor of this name belongs to; none if it belongs to no layer.
-pub(crate) fn encoder_layer_of(prefix: &str, name: &str) -> Option<usize> {
-    number_after(name.strip_prefix(prefix)?, "encoder.layer.")
-}
-
 /// The number between `before` and the next dot.
-fn number_after(name: &str, before: &str) -> Option<usize> {
+pub(super) fn number_after(name: &str, before: &str) -> Option<usize> {
     let (number, _) = name.strip_prefix(before)?.split_once('.')?;
     number.parse().ok()
 }

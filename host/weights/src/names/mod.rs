@@ -1,11 +1,13 @@
 //! Tensors by what they are for, whatever a file calls them.
 
+mod encoders;
 mod huggingface;
 mod shapes;
 
-pub(crate) use huggingface::{
-    decoder_layer_of, decoder_name, encoder_layer_of, encoder_name, old_norm_name,
+pub(crate) use encoders::{
+    encoder_layer_of, encoder_name, encoder_prefixes, encoder_rows, of_decoder, old_norm_name,
 };
+pub(crate) use huggingface::{decoder_layer_of, decoder_name};
 
 /// A tensor of a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,20 +82,28 @@ pub enum LayerTensor {
 pub enum EncoderTensor {
     /// `[vocabulary, hidden]`
     Words,
-    /// `[positions, hidden]`
+    /// `[positions, hidden]`; where positions are learned.
     Positions,
-    /// `[types, hidden]`
+    /// `[types, hidden]`; where there are types.
     Types,
-    /// `[hidden]`
+    /// `[hidden]`; where [`crate::EncoderConfig::first_norm`].
     Norm,
-    /// `[hidden]`
+    /// `[hidden]`; biases of norms where [`crate::EncoderBiases::norms`].
     NormBias,
     /// A tensor of a layer.
     Layer(usize, EncoderLayerTensor),
-    /// `[hidden, hidden]`; of a classification head.
+    /// `[hidden]`; where [`crate::EncoderConfig::pre_norm`].
+    FinalNorm,
+    /// `[hidden]`
+    FinalNormBias,
+    /// `[hidden, hidden]`; of a head that makes scores.
     HeadDense,
     /// `[hidden]`
     HeadDenseBias,
+    /// `[hidden]`; where [`crate::Scoring::norm`].
+    HeadNorm,
+    /// `[hidden]`
+    HeadNormBias,
     /// `[labels, hidden]`
     HeadOutput,
     /// `[labels]`
@@ -107,20 +117,33 @@ pub enum EncoderTensor {
     reason = "the names say it; shapes follow from EncoderConfig"
 )]
 pub enum EncoderLayerTensor {
+    /// Before attention; where [`crate::EncoderConfig::pre_norm`], but for the first layer where words are normed.
+    AttentionNorm,
+    AttentionNormBias,
     Query,
     QueryBias,
     Key,
     KeyBias,
     Value,
     ValueBias,
+    /// `[head_dim]`; where [`crate::EncoderConfig::head_norms`].
+    QueryNorm,
+    KeyNorm,
     Output,
     OutputBias,
+    /// After attention; not where [`crate::EncoderConfig::pre_norm`].
     OutputNorm,
     OutputNormBias,
+    /// Before the feed-forward layer; where [`crate::EncoderConfig::pre_norm`].
+    UpNorm,
+    UpNormBias,
+    /// Where [`crate::EncoderConfig::gated`].
+    Gate,
     Up,
     UpBias,
     Down,
     DownBias,
+    /// After the feed-forward layer; not where [`crate::EncoderConfig::pre_norm`].
     DownNorm,
     DownNormBias,
 }

@@ -1,7 +1,7 @@
 //! The tensors of a model and their shapes, from its configuration alone.
 
 use super::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
-use crate::config::{EncoderConfig, EncoderHead, ModelConfig};
+use crate::config::{EncoderBiases, EncoderConfig, ModelConfig};
 
 const LAYER_TENSORS: [LayerTensor; 22] = [
     LayerTensor::AttentionNorm,
@@ -28,17 +28,24 @@ const LAYER_TENSORS: [LayerTensor; 22] = [
     LayerTensor::SharedDown,
 ];
 
-const ENCODER_LAYER_TENSORS: [EncoderLayerTensor; 16] = [
+const ENCODER_LAYER_TENSORS: [EncoderLayerTensor; 23] = [
+    EncoderLayerTensor::AttentionNorm,
+    EncoderLayerTensor::AttentionNormBias,
     EncoderLayerTensor::Query,
     EncoderLayerTensor::QueryBias,
     EncoderLayerTensor::Key,
     EncoderLayerTensor::KeyBias,
     EncoderLayerTensor::Value,
     EncoderLayerTensor::ValueBias,
+    EncoderLayerTensor::QueryNorm,
+    EncoderLayerTensor::KeyNorm,
     EncoderLayerTensor::Output,
     EncoderLayerTensor::OutputBias,
     EncoderLayerTensor::OutputNorm,
     EncoderLayerTensor::OutputNormBias,
+    EncoderLayerTensor::UpNorm,
+    EncoderLayerTensor::UpNormBias,
+    EncoderLayerTensor::Gate,
     EncoderLayerTensor::Up,
     EncoderLayerTensor::UpBias,
     EncoderLayerTensor::Down,
@@ -151,12 +158,16 @@ impl EncoderConfig {
             EncoderTensor::Types,
             EncoderTensor::Norm,
             EncoderTensor::NormBias,
+            EncoderTensor::FinalNorm,
+            EncoderTensor::FinalNormBias,
             EncoderTensor::HeadDense,
             EncoderTensor::HeadDenseBias,
+            EncoderTensor::HeadNorm,
+            EncoderTensor::HeadNormBias,
             EncoderTensor::HeadOutput,
             EncoderTensor::HeadOutputBias,
         ];
-        let layers = (0..self.layers).flat_map(|layer| {
+        let layers = (0..self.layers.len()).flat_map(|layer| {
             ENCODER_LAYER_TENSORS.map(|tensor| EncoderTensor::Layer(layer, tensor))
         });
         outside
@@ -168,38 +179,65 @@ impl EncoderConfig {
     /// The shape of a tensor: `[rows, width]`, or `[width]`; nothing if the model has no such tensor.
     #[must_use]
     pub fn shape(&self, tensor: EncoderTensor) -> Option<Vec<usize>> {
+        let hidden = self.hidden;
+        let norms = self.biases.norms;
+        let labels = self.head.scores();
+        let scoring = self.scoring.as_ref();
+        let (there, shape) = match tensor {
+            EncoderTensor::Words => (true, vec![self.vocabulary, hidden]),
+            EncoderTensor::Positions => (self.positions > 0, vec![self.positions, hidden]),
+            EncoderTensor::Types => (self.types > 0, vec![self.types, hidden]),
+            EncoderTensor::Norm => (self.first_norm, vec![hidden]),
+            EncoderTensor::NormBias => (self.first_norm && norms, vec![hidden]),
+            EncoderTensor::FinalNorm => (self.pre_norm, vec![hidden]),
+            EncoderTensor::FinalNormBias => (self.pre_norm && norms, vec![hidden]),
+            EncoderTensor::HeadDense => (scoring.is_some(), vec![hidden, hidden]),
+            EncoderTensor::HeadDenseBias => (scoring.is_some_and(|of| of.bias), vec![hidden]),
+            EncoderTensor::HeadNorm => (scoring.is_some_and(|of| of.norm), vec![hidden]),
+            EncoderTensor::HeadNormBias => {
+                (scoring.is_some_and(|of| of.norm) && norms, vec![hidden])
+            }
+            EncoderTensor::HeadOutput => (labels.is_some(), vec![labels?, hidden]),
+            EncoderTensor::HeadOutputBias => (labels.is_some(), vec![labels?]),
+            EncoderTensor::Layer(layer, _) if layer >= self.layers.len() => return None,
+            EncoderTensor::Layer(layer, part) => return self.layer_shape(layer, part),
+        };
+        there.then_some(shape)
+    }
+
+    fn layer_shape(&self, layer: usize, part: EncoderLayerTensor) -> Option<Vec<usize>> {
         use EncoderLayerTensor as Part;
         let (hidden, intermediate) = (self.hidden, self.intermediate);
-        let labels = match &self.head {
-            EncoderHead::Classification(labels) => Some(labels.len()),
-            EncoderHead::Embedding(_) => None,
+        let EncoderBiases {
+            heads,
+            output,
+            feed_forward,
+            norms,
+        } = self.biases;
+        let normed = self.is_normed_before(layer);
+        let (query, key) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+        let before = self.pre_norm;
+        let (there, shape) = match part {
+            Part::Query => (true, vec![query, hidden]),
+            Part::Key | Part::Value => (true, vec![key, hidden]),
+            Part::Output => (true, vec![hidden, query]),
+            Part::QueryBias => (heads, vec![query]),
+            Part::KeyBias | Part::ValueBias => (heads, vec![key]),
+            Part::OutputBias => (output, vec![hidden]),
+            Part::QueryNorm | Part::KeyNorm => (self.head_norms, vec![self.head_dim]),
+            Part::AttentionNorm => (normed, vec![hidden]),
+            Part::AttentionNormBias => (normed && norms, vec![hidden]),
+            Part::UpNorm => (before, vec![hidden]),
+            Part::UpNormBias => (before && norms, vec![hidden]),
+            Part::OutputNorm | Part::DownNorm => (!before, vec![hidden]),
+            Part::OutputNormBias | Part::DownNormBias => (!before && norms, vec![hidden]),
+            Part::Gate => (self.gated, vec![intermediate, hidden]),
+            Part::Up => (true, vec![intermediate, hidden]),
+            Part::UpBias => (feed_forward, vec![intermediate]),
+            Part::Down => (true, vec![hidden, intermediate]),
+            Part::DownBias => (feed_forward, vec![hidden]),
         };
-        match tensor {
-            EncoderTensor::Words => Some(vec![self.vocabulary, hidden]),
-            EncoderTensor::Positions => Some(vec![self.positions, hidden]),
-            EncoderTensor::Types => Some(vec![self.types, hidden]),
-            EncoderTensor::Norm | EncoderTensor::NormBias => Some(vec![hidden]),
-            EncoderTensor::HeadDense => labels.map(|_| vec![hidden, hidden]),
-            EncoderTensor::HeadDenseBias => labels.map(|_| vec![hidden]),
-            EncoderTensor::HeadOutput => labels.map(|labels| vec![labels, hidden]),
-            EncoderTensor::HeadOutputBias => labels.map(|labels| vec![labels]),
-            EncoderTensor::Layer(layer, _) if layer >= self.layers => None,
-            EncoderTensor::Layer(_, part) => Some(match part {
-                Part::Query | Part::Key | Part::Value | Part::Output => vec![hidden, hidden],
-                Part::Up => vec![intermediate, hidden],
-                Part::UpBias => vec![intermediate],
-                Part::Down => vec![hidden, intermediate],
-                Part::QueryBias
-                | Part::KeyBias
-                | Part::ValueBias
-                | Part::OutputBias
-                | Part::OutputNorm
-                | Part::OutputNormBias
-                | Part::DownBias
-                | Part::DownNorm
-                | Part::DownNormBias => vec![hidden],
-            }),
-        }
+        there.then_some(shape)
     }
 
     /// Parameters of the model, its head included.

@@ -3,12 +3,12 @@
 use safetensors::tensor::Dtype;
 
 use super::{Store, StoredTensor};
-use crate::config::{Architecture, EncoderConfig, ModelConfig, Quantization, is_roberta};
+use crate::config::{Architecture, EncoderConfig, ModelConfig, Quantization, encoder_family};
 use crate::error::TensorError;
 use crate::format::{Format, GROUP};
 use crate::names::{
     DecoderTensor, EncoderTensor, LayerTensor, decoder_layer_of, decoder_name, encoder_layer_of,
-    encoder_name, old_norm_name,
+    encoder_name, encoder_prefixes, encoder_rows, of_decoder, old_norm_name,
 };
 use crate::reencoding::Losses;
 use crate::tensor::{Layout, Slice, Tensor};
@@ -29,20 +29,19 @@ impl Weights {
     /// Finds out what the names begin with: models with several parts have their text part below another name, and
     /// bare models have no prefix.
     pub(crate) fn new(store: Store, architecture: &Architecture) -> Weights {
-        let (candidates, known): (&[&'static str], &str) = match architecture {
-            Architecture::Decoder(_) => (
-                &[
-                    "model.",
-                    "model.language_model.",
-                    "language_model.model.",
-                    "",
-                ],
-                "embed_tokens.weight",
-            ),
-            Architecture::Encoder(_) => (
-                &["", "bert.", "roberta."],
-                "embeddings.word_embeddings.weight",
-            ),
+        let decoder: (&[&'static str], &str) = (
+            &[
+                "model.",
+                "model.language_model.",
+                "language_model.model.",
+                "",
+            ],
+            "embed_tokens.weight",
+        );
+        let (candidates, known) = match architecture {
+            Architecture::Decoder(_) => decoder,
+            Architecture::Encoder(config) if config.decoder.is_some() => decoder,
+            Architecture::Encoder(config) => encoder_prefixes(encoder_family(&config.architecture)),
         };
         let there = |prefix: &&&str| store.get(&format!("{prefix}{known}")).is_some();
         let prefix = candidates.iter().find(there).unwrap_or(&candidates[0]);
@@ -87,23 +86,45 @@ impl Weights {
         shape: &[usize],
         losses: &'a Losses,
     ) -> Result<Tensor<'a>, TensorError> {
-        let name = encoder_name(is_roberta(&config.architecture), self.prefix, tensor);
+        if let Some(decoder) = &config.decoder {
+            let absent = || TensorError::Absent {
+                tensor: format!("{tensor:?}"),
+            };
+            let tensor = of_decoder(tensor).ok_or_else(absent)?;
+            return self.decoder_tensor(decoder, tensor, shape, losses);
+        }
+        let family = encoder_family(&config.architecture);
+        let name = encoder_name(family, self.prefix, tensor);
         let name = match old_norm_name(&name) {
             Some(old) if self.store.get(&name).is_none() && self.store.get(&old).is_some() => old,
             _ => name,
         };
-        self.tensor(name, shape, None, None, losses)
+        match encoder_rows(family, config, tensor) {
+            Some((rows, first)) => {
+                let slice = Slice {
+                    rows: shape[0],
+                    first,
+                };
+                self.tensor(name, &[rows, config.hidden], Some(slice), None, losses)
+            }
+            None => self.tensor(name, shape, None, None, losses),
+        }
     }
 
     /// The first tensor of a layer past the last, with its layer.
     pub(crate) fn surplus(&self, architecture: &Architecture) -> Option<(usize, &str)> {
         let layers = match architecture {
             Architecture::Decoder(config) => config.layers.len(),
-            Architecture::Encoder(config) => config.layers,
+            Architecture::Encoder(config) => config.layers.len(),
         };
         let layer_of = |name: &str| match architecture {
             Architecture::Decoder(_) => decoder_layer_of(self.prefix, name),
-            Architecture::Encoder(_) => encoder_layer_of(self.prefix, name),
+            Architecture::Encoder(config) if config.decoder.is_some() => {
+                decoder_layer_of(self.prefix, name)
+            }
+            Architecture::Encoder(config) => {
+                encoder_layer_of(encoder_family(&config.architecture), self.prefix, name)
+            }
         };
         self.store
             .names()

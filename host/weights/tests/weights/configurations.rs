@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidegate_contract::ScoreScale;
 use tidegate_weights::{
-    Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, Experts, ModelConfig,
-    Pooling, Quantization, RopeScaling,
+    Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, Experts, HeadActivation,
+    ModelConfig, Pooling, Quantization, RopeScaling,
 };
 
 use crate::made::{Files, safetensors, tensors};
@@ -501,7 +502,7 @@ fn encoders_pool_label_and_place_as_their_files_say() {
     );
     assert_eq!(
         (
-            bert.layers,
+            bert.layers.len(),
             bert.intermediate,
             bert.norm_epsilon,
             bert.types
@@ -535,6 +536,39 @@ fn encoders_pool_label_and_place_as_their_files_say() {
     );
     let labels = ["good", "bad", "odd"].map(str::to_owned).to_vec();
     assert_eq!(roberta.head, EncoderHead::Classification(labels));
+    // One label is a score, in the scale that sentence-transformers would give it.
+    let (raw, sigmoid) = (
+        json!("torch.nn.modules.linear.Identity"),
+        json!("torch.nn.modules.activation.Sigmoid"),
+    );
+    for (more, scale) in [
+        (json!({}), ScoreScale::Sigmoid),
+        (
+            json!({"sbert_ce_default_activation_function": raw}),
+            ScoreScale::Raw,
+        ),
+        (
+            json!({"sentence_transformers": {"activation_fn": raw}}),
+            ScoreScale::Raw,
+        ),
+        (
+            json!({"sentence_transformers": {"activation_fn": sigmoid, "version": "5.0"},
+                "sbert_ce_default_activation_function": raw}),
+            ScoreScale::Sigmoid,
+        ),
+        (
+            json!({"sentence_transformers": {"version": "5.0"}}),
+            ScoreScale::Sigmoid,
+        ),
+    ] {
+        let mut config = json!({"architectures": ["BertForSequenceClassification"],
+            "id2label": {"0": "LABEL_0"}});
+        let members = config.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        let found = encoder(config, &[]);
+        assert_eq!(found.head, EncoderHead::Relevance(scale), "{more}");
+        assert_eq!((found.head.scores(), found.token_types()), (Some(1), 2));
+    }
     let most = [(
         "1_Pooling/config.json",
         json!({"pooling_mode_max_tokens": true}),
@@ -544,6 +578,151 @@ fn encoders_pool_label_and_place_as_their_files_say() {
         error.contains("is pooling_mode_max_tokens, supported: one of pooling_mode_mean_tokens"),
         "{error}"
     );
+}
+
+#[test]
+fn encoders_of_other_families_are_what_their_files_and_their_makers_defaults_say() {
+    let distilbert = open_beside(&json!({"architectures": ["DistilBertModel"]}), &[]).unwrap();
+    let distilbert = distilbert.encoder().unwrap().clone();
+    assert_eq!(
+        (distilbert.layers.len(), distilbert.hidden, distilbert.types),
+        (6, 768, 0)
+    );
+    assert_eq!((distilbert.positions, distilbert.context), (512, 512));
+    assert_eq!(distilbert.token_types(), 1);
+
+    let modernbert = open_beside(&json!({"architectures": ["ModernBertModel"]}), &[]).unwrap();
+    let modernbert = modernbert.encoder().unwrap().clone();
+    assert!(modernbert.pre_norm && modernbert.gated && !modernbert.biases.norms);
+    assert_eq!((modernbert.context, modernbert.positions), (8192, 0));
+    let reach = |layer: usize| modernbert.layers[layer].reach;
+    assert_eq!(
+        [0, 1, 2, 3, 21].map(reach),
+        [None, Some(64), Some(64), None, None]
+    );
+    let thetas = |config: &EncoderConfig| {
+        let layers = config.layers.iter();
+        layers
+            .map(|layer| config.ropes[layer.rope.unwrap()].theta)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        thetas(&modernbert)[..4],
+        [160_000.0, 10_000.0, 10_000.0, 160_000.0]
+    );
+    // Layers one by one, and the tables of either kind.
+    let given = encoder(
+        json!({"architectures": ["ModernBertForSequenceClassification"], "num_hidden_layers": 2, "local_attention": 9,
+            "layer_types": ["sliding_attention", "full_attention"], "classifier_pooling": "mean",
+            "rope_parameters": {"full_attention": {"rope_theta": 50.0, "rope_type": "linear", "factor": 2.0},
+                "sliding_attention": {"rope_theta": 20.0}}}),
+        &[],
+    );
+    assert_eq!(
+        (given.layers[0].reach, given.layers[1].reach),
+        (Some(4), None)
+    );
+    assert_eq!(thetas(&given), [20.0, 50.0]);
+    assert_eq!(given.ropes[0].scaling, RopeScaling::Linear { factor: 2.0 });
+    let scoring = given.scoring.unwrap();
+    assert_eq!(
+        (scoring.pooling, scoring.bias, scoring.norm),
+        (Pooling::Mean, false, true)
+    );
+    assert_eq!(scoring.activation, HeadActivation::Of(Activation::Gelu));
+
+    // The keys of its maker and those of transformers.
+    for keys in [
+        json!({"n_embd": 64, "n_head": 4, "n_layer": 3, "n_inner": 100, "n_positions": 8192, "rotary_emb_base": 500.0,
+            "activation_function": "swiglu"}),
+        json!({"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 3, "intermediate_size": 100,
+            "max_position_embeddings": 8192, "rope_parameters": {"rope_theta": 500.0, "rope_type": "default"}}),
+    ] {
+        let mut config = json!({"architectures": ["NomicBertModel"]});
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(keys.as_object().unwrap().clone());
+        let checkpoint = open_beside(&config, &[]).unwrap();
+        let nomic = checkpoint.encoder().unwrap();
+        assert_eq!(
+            (nomic.layers.len(), nomic.heads, nomic.intermediate),
+            (3, 4, 100)
+        );
+        assert_eq!((nomic.context, nomic.types, nomic.gated), (8192, 2, true));
+        assert_eq!(
+            (nomic.activation, nomic.ropes[0].theta),
+            (Activation::Silu, 500.0)
+        );
+        // A table that stretches with the text is as it is up to what the model was trained with.
+        config["rotary_scaling_factor"] = json!(2.0);
+        let checkpoint = open_beside(&config, &[]).unwrap();
+        assert_eq!(checkpoint.encoder().unwrap().context, 2048);
+    }
+}
+
+#[test]
+fn a_decoder_with_the_files_of_sentence_transformers_makes_vectors() {
+    let modules = |last: &str| {
+        let kinds = ["Transformer", "Pooling", last];
+        json!(kinds.map(|kind| json!({"type": format!("sentence_transformers.models.{kind}")})))
+    };
+    let pooling = json!({"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": false});
+    let beside = |last| {
+        [
+            ("modules.json", modules(last)),
+            ("1_Pooling/config.json", pooling.clone()),
+        ]
+    };
+    for (name, changes, head_norms, window) in [
+        ("Qwen3ForCausalLM", json!({}), true, None),
+        ("Qwen3Model", json!({}), true, None),
+        ("MistralModel", json!({"sliding_window": 9}), false, Some(8)),
+    ] {
+        let config = with(name, changes);
+        let checkpoint = open_beside(&config, &beside("Normalize")).unwrap();
+        let found = checkpoint.encoder().unwrap();
+        assert_eq!(found.head, EncoderHead::Embedding(Pooling::Last), "{name}");
+        assert!(found.causal && found.rms_norms && found.pre_norm && found.gated);
+        assert_eq!((found.head_norms, found.first_norm), (head_norms, false));
+        assert!(
+            found.layers.iter().all(|layer| layer.reach == window),
+            "{name}"
+        );
+        assert_eq!(
+            (found.types, found.positions, found.token_types()),
+            (0, 0, 1)
+        );
+        let decoder = found.decoder.as_ref().unwrap();
+        assert_eq!(
+            (found.kv_heads, found.head_dim),
+            (decoder.kv_heads, decoder.head_dim)
+        );
+    }
+    // Without them it is what it was, and a bare one has no head to make tokens with.
+    let chat = open_beside(&with("Qwen3ForCausalLM", json!({})), &[]).unwrap();
+    assert!(chat.decoder().is_some());
+    let bare = open_beside(&with("Qwen3Model", json!({})), &[]).unwrap_err();
+    assert!(
+        bare.contains("`architectures` is Qwen3Model, supported:"),
+        "{bare}"
+    );
+    for (name, last, words) in [
+        (
+            "Qwen3ForCausalLM",
+            "Dense",
+            "`modules.json` is sentence_transformers.models.Dense",
+        ),
+        (
+            "Gemma2ForCausalLM",
+            "Normalize",
+            "`architectures` is Gemma2ForCausalLM, supported: Qwen3ForCausalLM, Qwen2ForCausalLM, LlamaForCausalLM, \
+             MistralForCausalLM for embeddings",
+        ),
+    ] {
+        let error = open_beside(&with(name, json!({})), &beside(last)).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 #[test]

@@ -289,6 +289,120 @@ fn absurd_values_are_refused_with_key_value_and_limit() {
         labels,
         "must be an object with a label for each of the ids 0 to 1",
     );
+    assert_refused(
+        "BertForSequenceClassification",
+        json!({"num_labels": 1, "sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}),
+        "`sentence_transformers.activation_fn` is torch.nn.modules.activation.Tanh, supported: torch.nn.modules.activation.Sigmoid",
+    );
+}
+
+#[test]
+fn encoders_that_are_absurd_or_not_implemented_are_refused() {
+    let unlike = json!({"layer_types": ["full_attention"], "num_hidden_layers": 4});
+    for (architecture, changes, words) in [
+        (
+            "DistilBertModel",
+            json!({"dim": 0}),
+            "`dim` is 0, must be between 1",
+        ),
+        (
+            "DistilBertModel",
+            json!({"n_layers": 5000}),
+            "`n_layers` is 5000, must be between 1 and 4096",
+        ),
+        (
+            "DistilBertModel",
+            json!({"n_heads": 7}),
+            "`dim` is 768, must be a multiple of n_heads 7",
+        ),
+        (
+            "DistilBertModel",
+            json!({"activation": "relu"}),
+            "`activation` is relu, supported: silu",
+        ),
+        (
+            "ModernBertModel",
+            json!({"attention_bias": true}),
+            "`attention_bias` is true, supported: false",
+        ),
+        (
+            "ModernBertModel",
+            json!({"mlp_bias": true}),
+            "`mlp_bias` is true, supported: false",
+        ),
+        (
+            "ModernBertModel",
+            json!({"local_attention": 0}),
+            "`local_attention` is 0, must be between 1",
+        ),
+        (
+            "ModernBertModel",
+            json!({"global_attn_every_n_layers": 0}),
+            "`global_attn_every_n_layers` is 0, must be",
+        ),
+        (
+            "ModernBertModel",
+            json!({"norm_eps": 0.0}),
+            "`norm_eps` is 0, must be above 0 and below 1",
+        ),
+        (
+            "ModernBertModel",
+            unlike,
+            "`layer_types` is a list of 1, must be a list of num_hidden_layers 4",
+        ),
+        (
+            "ModernBertModel",
+            json!({"layer_types": ["chunked_attention"], "num_hidden_layers": 1}),
+            "`layer_types` is \"chunked_attention\", supported: full_attention, sliding_attention",
+        ),
+        (
+            "ModernBertForSequenceClassification",
+            json!({"classifier_pooling": "max"}),
+            "`classifier_pooling` is max, supported: cls, mean",
+        ),
+        (
+            "ModernBertModel",
+            json!({"local_rope_theta": 0.5}),
+            "`local_rope_theta` is 0.5, must be above 1",
+        ),
+        (
+            "NomicBertModel",
+            json!({"prenorm": true}),
+            "`prenorm` is true, supported: false",
+        ),
+        (
+            "NomicBertModel",
+            json!({"num_experts": 8}),
+            "`num_experts` is 8, supported: 0",
+        ),
+        (
+            "NomicBertModel",
+            json!({"rotary_emb_fraction": 0.5}),
+            "`rotary_emb_fraction` is 0.5, supported: 1",
+        ),
+        (
+            "NomicBertModel",
+            json!({"rotary_emb_interleaved": true}),
+            "`rotary_emb_interleaved` is true",
+        ),
+        (
+            "NomicBertModel",
+            json!({"activation_function": "gelu"}),
+            "`activation_function` is gelu, supported: swiglu",
+        ),
+        (
+            "NomicBertModel",
+            json!({"rotary_scaling_factor": 2, "max_trained_positions": 0}),
+            "`max_trained_positions` is 0, must be between 1",
+        ),
+    ] {
+        let mut config = json!({"architectures": [architecture]});
+        let changes = changes.as_object().unwrap().clone();
+        config.as_object_mut().unwrap().extend(changes);
+        let error = open_beside(&config, &[]).unwrap_err();
+        assert!(error.starts_with("m/config.json: "), "{error}");
+        assert!(error.contains(words), "{words}: {error}");
+    }
 }
 
 #[test]

@@ -73,6 +73,10 @@ zzzzzzzzzzzzzzzz = 1
 name = "classify"
 classify = "m"
 zzzzzzzzzzzzzzzz = 1
+[[stage]]
+name = "rerank"
+rerank = "m"
+zzzzzzzzzzzzzzzz = 1
 [sink.table]
 type = "file"
 format = "csv"

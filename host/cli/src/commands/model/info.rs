@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use tidegate_contract::BLOCK;
+use tidegate_contract::{BLOCK, ScoreScale};
 use tidegate_control::config::{DEFAULT_CONTEXT, Engine};
 use tidegate_infer::{
     Adapter, AdapterError, DecoderOptions, DeviceOptions, Gpu, GpuEncoder, KvPrecision,
@@ -399,6 +399,28 @@ fn room(sequences: usize, context: usize) -> String {
     }
 }
 
+/// How an encoder knows where tokens stand, and how far its rows see.
+fn positions_of(config: &EncoderConfig) -> String {
+    let how = match config.positions {
+        0 => "rotary",
+        _ => "learned",
+    };
+    let near = config.layers.iter().filter_map(|layer| layer.reach);
+    match near.clone().max() {
+        None if config.causal => format!("{how}; tokens see those before them"),
+        None => how.to_owned(),
+        Some(reach) => {
+            let side = if config.causal {
+                "before them"
+            } else {
+                "to each side"
+            };
+            let (near, all) = (near.count(), config.layers.len());
+            format!("{how}; in {near} of {all} layers tokens see {reach} {side}")
+        }
+    }
+}
+
 fn encoder(
     checkpoint: &Checkpoint,
     config: &EncoderConfig,
@@ -409,9 +431,17 @@ fn encoder(
         .unwrap_or(config.context.min(DEFAULT_CONTEXT));
     let counted = encoder_options(Engine::default(), context);
     let memory = GpuEncoder::estimate(checkpoint, &counted)?;
+    let positions = positions_of(config);
     let (makes, head) = match &config.head {
         EncoderHead::Embedding(_) => ("embeddings", format!("vectors of {}", config.hidden)),
         EncoderHead::Classification(labels) => ("labels", labels.join(", ")),
+        EncoderHead::Relevance(scale) => (
+            "scores of pairs of texts",
+            match scale {
+                ScoreScale::Raw => "any number".to_owned(),
+                ScoreScale::Sigmoid => "0 to 1, by the logistic function".to_owned(),
+            },
+        ),
     };
     let lines = vec![
         ("architecture", config.architecture.clone()),
@@ -421,9 +451,13 @@ fn encoder(
             "layers",
             format!(
                 "{}, hidden {}, feed-forward {}, {} heads",
-                config.layers, config.hidden, config.intermediate, config.heads
+                config.layers.len(),
+                config.hidden,
+                config.intermediate,
+                config.heads
             ),
         ),
+        ("positions", positions.clone()),
         ("vocabulary", config.vocabulary.to_string()),
         ("context", config.context.to_string()),
         (
@@ -434,14 +468,14 @@ fn encoder(
         ("  activations", size(memory.activations)),
     ];
     let labels = match &config.head {
-        EncoderHead::Embedding(_) => Value::Null,
+        EncoderHead::Embedding(_) | EncoderHead::Relevance(_) => Value::Null,
         EncoderHead::Classification(labels) => json!(labels),
     };
     let json = json!({
         "architecture": config.architecture, "makes": makes, "labels": labels,
-        "parameters": config.parameters(), "layers": config.layers, "hidden": config.hidden,
+        "parameters": config.parameters(), "layers": config.layers.len(), "hidden": config.hidden,
         "intermediate": config.intermediate, "heads": config.heads, "vocabulary": config.vocabulary,
-        "context": config.context, "memory_bytes": {"weights": memory.weights, "activations": memory.activations,
+        "context": config.context, "positions": positions, "memory_bytes": {"weights": memory.weights, "activations": memory.activations,
             "total": memory.total()}, "counted_for": {"context": context},
     });
     Ok(Report {

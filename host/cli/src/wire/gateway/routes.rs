@@ -61,6 +61,7 @@ pub(super) fn routes(
             class: route.priority,
             source: index as u16,
             bounds: bounds(&asks, models),
+            ranks_whole: (asks.iter()).any(|(asks, _)| matches!(asks.ask, Ask::Rerank { .. })),
             count: only.and_then(|(asks, served)| count(asks, served)),
             has_form: pipeline.reached(index).any(gives_form),
             settled: settled(pipeline.on_the_way(index)),
@@ -143,7 +144,7 @@ fn gives_form(stage: &config::Stage) -> bool {
     match &stage.kind {
         StageKind::Model(asks) => match &asks.ask {
             Ask::Generate(generate) => asks.messages && generate.parameters.structure.is_some(),
-            Ask::Embed | Ask::Classify { .. } => false,
+            Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => false,
         },
         StageKind::Operator(_) => false,
     }
@@ -161,7 +162,9 @@ fn settled<'p>(stages: impl Iterator<Item = &'p config::Stage>) -> Settled {
             true => Settled::WhereAsked,
             false => Settled::Never,
         },
-        Ask::Generate(_) | Ask::Embed | Ask::Classify { .. } => Settled::Usually,
+        Ask::Generate(_) | Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => {
+            Settled::Usually
+        }
     });
     // Where no model answers, nothing is known of what does.
     each.min().unwrap_or(Settled::WhereAsked)
@@ -177,7 +180,7 @@ fn bounds(asks: &[(&ModelStage, &Served)], models: &Models) -> Bounds {
     let contexts = asks.iter().map(|(_, served)| served.facts().context);
     let answers = asks.iter().filter_map(|(asks, _)| match &asks.ask {
         Ask::Generate(_) => Some(max_tokens(asks, models)),
-        Ask::Embed | Ask::Classify { .. } => None,
+        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
     });
     Bounds {
         context_tokens: contexts.min().unwrap_or(u32::MAX),
@@ -193,7 +196,9 @@ fn count(asks: &ModelStage, served: &Served) -> Option<Count> {
             (generate.system.clone(), generate.template_arguments.clone())
         }
         Ask::Generate(_) => return None,
-        Ask::Embed | Ask::Classify { .. } => (None, TemplateArguments::default()),
+        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => {
+            (None, TemplateArguments::default())
+        }
     };
     let encoder = !matches!(asks.ask, Ask::Generate(_));
     let model = served.model();

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::super::{Adjustment, DecodeError, DecoderShape, FedToken, Sampling, StepSequence};
-use super::check_texts;
+use super::{EncoderText, check_texts};
 
 const SHAPE: DecoderShape = DecoderShape {
     vocabulary: 50,
@@ -199,7 +199,7 @@ fn adjustments_must_ascend_within_the_vocabulary() {
 
 #[test]
 fn texts_must_be_within_an_encoders_limits() {
-    let check = |texts: &[&[u32]]| check_texts(texts, 10, 4, 6);
+    let check = |texts: &[&[u32]]| check_texts(&EncoderText::singles(texts), 10, 2, 4, 6);
     assert_eq!(check(&[&[9, 0, 1], &[1, 2, 3]]), Ok(()));
     let what = |texts: &[&[u32]]| match check(texts) {
         Err(DecodeError::Refused { sequence, what, .. }) => (sequence, what),
@@ -211,6 +211,27 @@ fn texts_must_be_within_an_encoders_limits() {
     assert_eq!(
         what(&[&[1; 4], &[1; 3]]),
         (1, "rows of the call up to here")
+    );
+}
+
+#[test]
+fn types_are_one_for_each_token_and_known_to_the_encoder() {
+    let check = |types: &[u32]| {
+        let tokens = &[1, 2, 3];
+        let found = check_texts(&[EncoderText { tokens, types }], 10, 2, 4, 6);
+        found.map_err(|error| error.to_string())
+    };
+    for types in [&[][..], &[0, 0, 1]] {
+        assert_eq!(check(types), Ok(()));
+    }
+    let refused = |what: &str| Err(format!("sequence 0 of the step: {what}"));
+    assert_eq!(
+        check(&[0, 1]),
+        refused("token types is 2, must be one for each of 3 tokens, or none")
+    );
+    assert_eq!(
+        check(&[0, 1, 2]),
+        refused("token type is 2, must be below the model's types, 2")
     );
 }
 

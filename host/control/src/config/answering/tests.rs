@@ -176,3 +176,31 @@ fn a_sink_that_takes_what_nobody_writes_is_a_mistake() {
     let write = "[[stage]]\nname = \"write\"\noperator = \"redact.wasm\"\n";
     assert_eq!(said(&format!("{ANSWER}{write}"), &slip), "");
 }
+
+#[test]
+fn a_ranking_is_the_answer_of_its_endpoint_and_of_no_other() {
+    let order = "[[stage]]\nname = \"order\"\nrerank = \"mini\"\nquery = \"{query}\"\ndocuments = \"documents\"\n";
+    let alone = pipeline(order, REPLY);
+    assert_eq!(
+        (answering(&alone), field(&alone)),
+        (vec!["order"], "ranking")
+    );
+    assert_eq!(route(&alone).endpoints, [Endpoint::Rerank]);
+    assert_eq!(route(&alone).models, ["mini"]);
+    // What is put in order for an answer is not the answer.
+    let both = pipeline(&format!("{order}{ANSWER}"), REPLY);
+    assert_eq!(answering(&both), ["answer"]);
+    let wrong = parsed("endpoints = [\"embeddings\"]\n", order, REPLY).unwrap_err();
+    let wrong = wrong.to_string();
+    assert!(
+        wrong.contains("the stages that answer make no \"embeddings\"; to be had here: rerank"),
+        "{wrong}"
+    );
+    // Two ways whose records differ.
+    let ways = format!(
+        "{order}inputs = [\"chat\"]\n[[stage]]\nname = \"vector\"\nembed = \"mini\"\ntext = \"{{input}}\"\ninputs = [\"chat\"]\n"
+    );
+    let sink = format!("{REPLY}inputs = [\"order\", \"vector\"]\nfield = \"ranking\"\n");
+    let wrong = parsed("", &ways, &sink).unwrap_err().to_string();
+    assert!(wrong.contains("give each a source of its own"), "{wrong}");
+}

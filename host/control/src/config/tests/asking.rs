@@ -145,3 +145,59 @@ fn a_bound_on_thoughts_that_leaves_nothing_for_the_answer_is_a_warning() {
         assert_eq!(warned(model, stage), wanted, "{model:?} {stage:?}");
     }
 }
+
+const RANKING: &str = r#"
+[pipeline]
+name = "ranking"
+[source.tickets]
+type = "file"
+paths = ["tickets.jsonl"]
+[model.mini]
+path = "model"
+[[stage]]
+name = "order"
+rerank = "mini"
+query = "{question}"
+KEYS
+[sink.out]
+type = "file"
+path = "out.jsonl"
+"#;
+
+#[test]
+fn a_ranking_says_where_its_documents_stand() {
+    let pipeline = parsed(&RANKING.replace("KEYS", "documents = \"found.rows\"\ntop = 3")).unwrap();
+    let StageKind::Model(stage) = &pipeline.stages[0].kind else {
+        panic!("{:?}", pipeline.stages[0]);
+    };
+    let documents = ["found", "rows"].map(str::to_owned).to_vec();
+    let top = Some(3);
+    assert_eq!(stage.ask, Ask::Rerank { documents, top });
+    assert_eq!(stage.field, "ranking");
+    for (keys, wanted) in [
+        (
+            "",
+            "order.documents: is missing; write documents = \"documents\"",
+        ),
+        ("documents = \"a..b\"", "\"a..b\" is no member of a value"),
+        (
+            "documents = \"a\"\ntop = 0",
+            "order.top: 0 must be 1 to 1024",
+        ),
+        (
+            "documents = \"a\"\nthreshold = 0.5",
+            "order.threshold: belongs to classify",
+        ),
+        (
+            "documents = \"a\"\ntext = \"{a}\"",
+            "order.text: belongs to embed or classify; write query and documents",
+        ),
+        (
+            "documents = \"a\"\nprompt = \"{a}\"",
+            "order.prompt: belongs to a stage that asks for an answer",
+        ),
+    ] {
+        let said = super::said(&RANKING.replace("KEYS", keys));
+        assert!(said.contains(wanted), "{keys}: {said}");
+    }
+}

@@ -48,12 +48,20 @@ pub(crate) enum Tested {
     Sampling,
     /// A sum and its LayerNorm.
     LayerNorm,
+    /// The same with the norm beside the sum.
+    LayerNormApart,
+    /// Norms of the heads of an encoder's texts.
+    TextHeadNorms,
+    /// Rotary positions of an encoder's texts.
+    TurnedTexts,
     /// Attention of an encoder.
     TextAttention,
     /// A row for each text.
     Pool,
     /// tanh of an encoder's head.
     Tanh,
+    /// What is above 0 of an encoder's head.
+    Relu,
 }
 
 /// What is wrong with kernels.
@@ -127,10 +135,14 @@ pub(crate) fn self_test(
         Tested::Heads(kv) => rows::heads(&lab, kv),
         Tested::Attention(unit, cut, kv) => attention::attention(&lab, unit, cut, kv),
         Tested::Sampling => sampling::sampling(&lab),
-        Tested::LayerNorm => encoder::layer_norm(&lab),
+        Tested::LayerNorm => encoder::layer_norm(&lab, false),
+        Tested::LayerNormApart => encoder::layer_norm(&lab, true),
+        Tested::TextHeadNorms => encoder::head_norms(&lab),
+        Tested::TurnedTexts => encoder::turned(&lab),
         Tested::TextAttention => encoder::attention(&lab),
         Tested::Pool => encoder::pool(&lab),
         Tested::Tanh => encoder::tanh(&lab),
+        Tested::Relu => encoder::relu(&lab),
     });
     if let Some(fault) = fault {
         return Err(LoadError::from_fault(fault, 0));

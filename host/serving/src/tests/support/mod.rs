@@ -14,7 +14,7 @@ pub(crate) use oracle::{alone, choice_alone};
 pub(crate) use phased::{Event, Events, Hook, Phase, phased};
 pub(crate) use sleeping::{DeviceTime, sleeping};
 pub(crate) use tags::{tagged, tokens_of, with_special};
-pub(crate) use words::{EOS, PARIS, VOCABULARY, byte, bytes, prompt, tokenizer, words};
+pub(crate) use words::{EOS, PARIS, VOCABULARY, byte, bytes, pairing, prompt, tokenizer, words};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -73,6 +73,21 @@ pub(crate) fn tokenizer() -> Arc<Tokenizer> {
     Arc::clone(TOKENIZER.get_or_init(make))
 }
 
+/// The same with a template for pairs: `<|bos|>first<|eos|>second<|eos|>`, the second of type 1.
+pub(crate) fn pairing() -> Arc<Tokenizer> {
+    let (mut tokenizer, config) = parts();
+    let special =
+        |id: usize, kind: u32| json!({"SpecialToken": {"id": SPECIAL[id], "type_id": kind}});
+    let sequence = |id: &str, kind: u32| json!({"Sequence": {"id": id, "type_id": kind}});
+    let known = |id: usize| json!({"id": SPECIAL[id], "ids": [id], "tokens": [SPECIAL[id]]});
+    tokenizer["post_processor"] = json!({"type": "TemplateProcessing",
+        "single": [special(0, 0), sequence("A", 0), special(1, 0)],
+        "pair": [special(0, 0), sequence("A", 0), special(1, 0), sequence("B", 1), special(1, 1)],
+        "special_tokens": {SPECIAL[0]: known(0), SPECIAL[1]: known(1)}});
+    let (tokenizer, config) = (tokenizer.to_string(), config.to_string());
+    Arc::new(Tokenizer::from_parts(tokenizer.as_bytes(), Some(config.as_bytes()), None).unwrap())
+}
+
 /// Of [`words`]: a word with its space.
 pub(crate) const PARIS: u32 = 6;
 

@@ -1,0 +1,38 @@
+"""What sentence-transformers makes of texts with golden models that make vectors.
+
+Beside a model it writes `tokenizer.json` (letters and their continuations as word pieces) with `tokenizer_config.json`, and
+`texts.json`: `{"texts": [".."], "vectors": [[..]]}`.
+"""
+
+import json
+import string
+
+import torch
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+TEXTS = ["how wide", "the river is wide", "?", "bread", "how wide is the river here"]
+
+
+def golden_texts(family, folder) -> None:
+    """A decoder's texts end with a token, an encoder's begin with one too."""
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    letters = list(string.ascii_lowercase)
+    vocabulary = {name: index for index, name in enumerate(names + letters + ["##" + letter for letter in letters])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A [SEP]" if family.pooling == "last" else "[CLS] $A [SEP]",
+        special_tokens=[(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")],
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", sep_token="[SEP]",
+        model_max_length=family.config.max_position_embeddings, model_input_names=["input_ids", "attention_mask"],
+    ).save_pretrained(folder)
+    encoder = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+    # One by one: nothing is padded.
+    vectors = [encoder.encode(text, normalize_embeddings=True, convert_to_numpy=True) for text in TEXTS]
+    vectors = [[float(x) for x in vector] for vector in vectors]
+    (folder / "texts.json").write_text(json.dumps({"texts": TEXTS, "vectors": vectors}) + "\n")

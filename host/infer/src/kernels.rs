@@ -14,6 +14,7 @@ mod encoder;
 mod experts;
 mod heads;
 mod kv;
+mod lora;
 pub mod lab;
 mod matmul;
 mod norm;
@@ -37,6 +38,7 @@ pub(crate) use experts::Routing;
 pub use heads::HeadsKernel;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use kv::KvPrecision;
+pub use lora::LoraKernel;
 pub use matmul::{
     EmbedKernel, F16_TOLERANCE, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling,
 };
@@ -69,6 +71,8 @@ pub enum Kernel {
     Attention(AttentionKernel),
     /// What a layer with experts does beside products.
     Experts(ExpertKernel),
+    /// Low-rank adapters beside products.
+    Lora(LoraKernel),
     /// What an encoder does beside products.
     Encoder(EncoderKernel),
     /// Draws tokens from logits.
@@ -86,6 +90,7 @@ macro_rules! each {
             Kernel::Heads($inner) => $call,
             Kernel::Attention($inner) => $call,
             Kernel::Experts($inner) => $call,
+            Kernel::Lora($inner) => $call,
             Kernel::Encoder($inner) => $call,
             Kernel::Sampling($inner) => $call,
         }
@@ -153,6 +158,7 @@ impl Kernel {
         kernels.extend(HeadsKernel::in_use().into_iter().map(Kernel::Heads));
         kernels.extend(AttentionKernel::in_use().into_iter().map(Kernel::Attention));
         kernels.extend(ExpertKernel::in_use().into_iter().map(Kernel::Experts));
+        kernels.extend(LoraKernel::in_use().into_iter().map(Kernel::Lora));
         kernels.extend(EncoderKernel::in_use().into_iter().map(Kernel::Encoder));
         kernels.extend(SamplingKernel::in_use().into_iter().map(Kernel::Sampling));
         kernels

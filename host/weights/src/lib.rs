@@ -18,6 +18,7 @@ mod convert;
 mod error;
 mod format;
 mod gguf;
+mod lora;
 mod names;
 mod packed;
 mod random;
@@ -37,6 +38,7 @@ pub use gguf::{
     GgufError, GgufFormat, GgufPart, GgufSummary, GgufTokenizer, PartError, gguf_nearest,
     gguf_summary, gguf_vocabulary,
 };
+pub use lora::{Lora, LoraError, LowRank, MOST_RANK};
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 pub use packed::{PackedFormat, Scheme, Stored};
 pub use reencoding::{Reencoded, RoundingLoss};

@@ -4,6 +4,7 @@ use tidegate_contract::StepSequence;
 use tidegate_weights::Checkpoint;
 
 use super::fusion::Fusion;
+use super::lora::LoraSizes;
 use super::loading::DecoderLoading;
 use super::passes::Piece;
 use super::scratch::AttentionScratch;
@@ -49,8 +50,11 @@ pub(crate) fn on_paper(
 ) -> Result<PaperDecoder, LoadError> {
     let config = decoder_config(checkpoint)?;
     options.check(config)?;
-    let fusion = Fusion::of(config, options.kv, kernels, traits);
-    let sizes = DecoderSizes::new(config, options, kernels, fusion);
+    let fusion = Fusion::of(config, options.kv, kernels, traits).adapted(checkpoint, config);
+    let sizes = DecoderSizes {
+        loras: LoraSizes::of(checkpoint, config)?,
+        ..DecoderSizes::new(config, options, kernels, fusion)
+    };
     let mut memory = sizes.report(weight_bytes(checkpoint, config, options)?);
     let loading = DecoderLoading {
         site: Site::Paper(traits),

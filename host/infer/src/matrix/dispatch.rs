@@ -112,12 +112,13 @@ impl Builder<'_> {
         self.product(matrix, input_output, Store::Plain, beside, Count::Rows)
     }
 
-    /// `input` times `matrix` for all rows of a step, into `output`.
+    /// `input` times `matrix` for the rows that `of` counts, into `output`.
     pub(crate) fn matmul_into(
         &mut self,
         matrix: &Matrix,
         input: Input<'_>,
         output: Output<'_>,
+        of: Count,
     ) -> Result<(), LoadError> {
         let (input, squares) = match input {
             Input::Rows(rows) => (rows, None),
@@ -152,7 +153,7 @@ impl Builder<'_> {
             heads: parameters.as_ref().zip(heads),
             ..Beside::default()
         };
-        self.product(matrix, [input, output], store, beside, Count::Rows)
+        self.product(matrix, [input, output], store, beside, of)
     }
 
     /// `input` times `matrix` added to the rows of `stream`, whose next norm has these weights; what is left of that norm goes to `next`.

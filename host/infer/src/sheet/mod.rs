@@ -257,6 +257,7 @@ impl SheetOptions {
 
     fn decode(self) -> Vec<StepSequence> {
         let sequence = |index| StepSequence {
+            lora: 0,
             position: self.context as u32 - 1,
             tokens: vec![0],
             blocks: self.blocks_of(index),
@@ -268,6 +269,7 @@ impl SheetOptions {
     fn prefill(self) -> Vec<StepSequence> {
         let rows = self.chunk.min(self.context);
         vec![StepSequence {
+            lora: 0,
             position: (self.context - rows) as u32,
             tokens: vec![0; rows],
             blocks: self.blocks_of(0),

@@ -8,6 +8,7 @@ use super::{CaseRun, Failure, Numbers, wide};
 use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
 use crate::kernels::{Heads, KernelVariant, KvBuffers, KvPrecision, StorageFormat};
 use crate::matrix::{BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing};
+use crate::program::Count;
 
 /// Rows at most.
 const MOST: usize = 33;
@@ -240,6 +241,6 @@ fn run(lab: &Lab, case: &Case, rows: usize) -> Result<Experiment, Failure> {
             angles: &angles,
             extras: &extras,
         });
-        builder.matmul_into(&case.matrix, input, output)
+        builder.matmul_into(&case.matrix, input, output, Count::Rows)
     })?)
 }

@@ -29,6 +29,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// A decoder with room for `sequences` of full length.
 pub(crate) fn shape(sequences: usize, max_rows: usize, context: usize) -> DecoderShape {
     DecoderShape {
+        loras: 0,
         vocabulary: VOCABULARY,
         context,
         blocks: sequences * context.div_ceil(16),

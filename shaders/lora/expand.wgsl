@@ -22,29 +22,29 @@ fn of_adapter(row: u32, column4: u32, slot: Slot) -> vec4<f32> {
     var start = 0u;
     var end = params.end_0;
     var rank = slot.ranks.x;
-    var from = slot.b;
-    var low_from = row * params.low_stride;
+    var b_first = slot.b;
+    var low_first = row * params.low_stride;
     if (column4 >= params.end_0) {
-        from += slot.ranks.x * params.end_0;
-        low_from += slot.ranks.x;
+        b_first += slot.ranks.x * params.end_0;
+        low_first += slot.ranks.x;
         start = params.end_0;
         end = params.end_1;
         rank = slot.ranks.y;
     }
     if (column4 >= params.end_1) {
-        from += slot.ranks.y * (params.end_1 - params.end_0);
-        low_from += slot.ranks.y;
+        b_first += slot.ranks.y * (params.end_1 - params.end_0);
+        low_first += slot.ranks.y;
         start = params.end_1;
         end = params.end_2;
         rank = slot.ranks.z;
     }
     let columns4 = end - start;
-    let other = low_from + select(0u, rank, params.in_turn == 1u);
+    let other = low_first + select(0u, rank, params.in_turn == 1u);
     var sum = vec4<f32>();
     for (var j = 0u; j < rank; j++) {
-        let one = low[low_from + j];
+        let one = low[low_first + j];
         let two = low[other + j];
-        sum += b[from + j * columns4 + column4 - start] * vec4<f32>(one, two, one, two);
+        sum += b[b_first + j * columns4 + column4 - start] * vec4<f32>(one, two, one, two);
     }
     return sum;
 }

@@ -1,6 +1,6 @@
 // The input is as it is multiplied.
 
-fn squares_of(row: u32, from: u32, by: u32) -> f32 {
+fn squares_of(row: u32, first: u32, by: u32) -> f32 {
     return 0.0;
 }
 

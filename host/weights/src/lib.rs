@@ -38,7 +38,7 @@ pub use gguf::{
     GgufError, GgufFormat, GgufPart, GgufSummary, GgufTokenizer, PartError, gguf_nearest,
     gguf_summary, gguf_vocabulary,
 };
-pub use lora::{Lora, LoraError, LowRank, MOST_RANK};
+pub use lora::{Lora, LoraError, LowRank, MOST_RANK, adapted_digest};
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 pub use packed::{PackedFormat, Scheme, Stored};
 pub use reencoding::{Reencoded, RoundingLoss};

@@ -4,6 +4,7 @@ mod biased;
 mod fit;
 mod gpu;
 mod hosted;
+mod lora;
 mod loss;
 mod memory;
 mod open;
@@ -16,9 +17,10 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fit::{asking, check};
+pub(crate) use fit::{adapting, asking, check, is_loaded};
 pub(crate) use gpu::{Adapters, selector};
 pub(crate) use hosted::HostedModel;
+pub(crate) use lora::LoraModel;
 pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};
 pub(crate) use memory::{available_memory, whole_memory};
 pub(crate) use open::{ModelFile, Splits, open_checkpoint, open_tokenizer};

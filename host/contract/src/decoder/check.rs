@@ -13,8 +13,7 @@ impl DecoderShape {
     pub fn check(&self, step: &[StepSequence]) -> Result<(), DecodeError> {
         let (mut rows, mut samples) = (0, 0);
         for (index, sequence) in step.iter().enumerate() {
-            let refuse =
-                |what, value: &dyn ToString, limit| refused(index, what, value, limit);
+            let refuse = |what, value: &dyn ToString, limit| refused(index, what, value, limit);
             self.check_tokens(sequence).map_err(|e| e.of(index))?;
             self.check_blocks(sequence).map_err(|e| e.of(index))?;
             if sequence.lora as usize > self.loras {

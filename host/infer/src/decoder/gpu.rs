@@ -10,8 +10,8 @@ use tidegate_weights::Checkpoint;
 use tracing::{debug, info, warn};
 
 use super::fusion::Fusion;
-use super::lora::LoraSizes;
 use super::loading::{DecoderLoading, DeviceStepBuffers};
+use super::lora::LoraSizes;
 use super::passes::{Piece, passes};
 use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
@@ -136,15 +136,16 @@ impl GpuDecoder {
         let weights = weight_bytes(checkpoint, config, options)?;
         let traits = Site::Device(gpu).traits();
         let tested = |kernels: KernelSet| {
-            let fusion = Fusion::of(config, options.kv, kernels, traits).adapted(checkpoint, config);
+            let fusion =
+                Fusion::of(config, options.kv, kernels, traits).adapted(checkpoint, config);
             tested(checkpoint, config, options, fusion)
         };
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
         let fusion = Fusion::of(config, options.kv, kernels, traits).adapted(checkpoint, config);
         let sizes = DecoderSizes {
-        loras: LoraSizes::of(checkpoint, config)?,
-        ..DecoderSizes::new(config, options, kernels, fusion)
-    };
+            loras: LoraSizes::of(checkpoint, config)?,
+            ..DecoderSizes::new(config, options, kernels, fusion)
+        };
         let mut memory = sizes.report(weights);
         let loading = DecoderLoading {
             site: Site::Device(gpu),

@@ -104,14 +104,22 @@ impl Rows {
     }
 
     /// What adapts a product, if anything does.
-    fn adapters<'a>(&'a self, lora: Option<&'a LoraMatrix>) -> Option<(&'a LoraMatrix, &'a LoraRows)> {
+    fn adapters<'a>(
+        &'a self,
+        lora: Option<&'a LoraMatrix>,
+    ) -> Option<(&'a LoraMatrix, &'a LoraRows)> {
         lora.zip(self.loras.as_ref())
     }
 }
 
 impl<'a> DecoderLoading<'a> {
     /// Whether the adapter can bind a buffer whole.
-    pub(super) fn fits(&self, what: &'static str, bytes: u64, remedy: &'static str) -> Result<(), LoadError> {
+    pub(super) fn fits(
+        &self,
+        what: &'static str,
+        bytes: u64,
+        remedy: &'static str,
+    ) -> Result<(), LoadError> {
         let limit = self.site.traits().largest_binding;
         if bytes > limit {
             return Err(LoadError::BufferTooLarge {
@@ -313,8 +321,7 @@ impl<'a> DecoderLoading<'a> {
         };
         let [qkv, output] = attention_matrices(self.checkpoint, config, layer, pairs)?;
         let feed_forward = FeedForward::of(self.checkpoint, config, layer)?;
-        let loras: OfLayer<LoraMatrix> =
-            self.layer_loras(layer, [&qkv, &output], &feed_forward)?;
+        let loras: OfLayer<LoraMatrix> = self.layer_loras(layer, [&qkv, &output], &feed_forward)?;
         let qkv = (
             &self.pack("queries, keys and values", qkv)?,
             loras.qkv.as_ref(),
@@ -459,9 +466,7 @@ impl<'a> DecoderLoading<'a> {
                     let norm = self.norm(norm)?;
                     builder.matmul_stream(matrix, buffers, &norm, before)?;
                     match adapters {
-                        Some(adapters) => {
-                            adapt_stream(builder, adapters, buffers, (&norm, before))
-                        }
+                        Some(adapters) => adapt_stream(builder, adapters, buffers, (&norm, before)),
                         None => Ok(()),
                     }
                 }

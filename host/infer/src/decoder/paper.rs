@@ -4,8 +4,8 @@ use tidegate_contract::StepSequence;
 use tidegate_weights::Checkpoint;
 
 use super::fusion::Fusion;
-use super::lora::LoraSizes;
 use super::loading::DecoderLoading;
+use super::lora::LoraSizes;
 use super::passes::Piece;
 use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};

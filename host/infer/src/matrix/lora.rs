@@ -135,7 +135,9 @@ impl<'a> LoraPacking<'a> {
         let ranks = self.ranks(lora);
         let b = match self.in_turn {
             true => ranks[0] * self.columns,
-            false => (0..MOST_TOGETHER).map(|of| ranks[of] * self.columns_of(of)).sum(),
+            false => (0..MOST_TOGETHER)
+                .map(|of| ranks[of] * self.columns_of(of))
+                .sum(),
         };
         [ranks.iter().sum::<usize>() * self.width, b]
     }
@@ -148,7 +150,12 @@ impl<'a> LoraPacking<'a> {
 
     /// Bytes of the largest buffer.
     pub(crate) fn largest(&self) -> u64 {
-        let of = |which: usize| self.loras.iter().map(|lora| self.elements(lora)[which]).sum();
+        let of = |which: usize| {
+            self.loras
+                .iter()
+                .map(|lora| self.elements(lora)[which])
+                .sum()
+        };
         let largest: usize = [of(0), of(1)].into_iter().max().unwrap_or(0);
         (largest * 4) as u64
     }
@@ -223,7 +230,11 @@ impl<'a> LoraPacking<'a> {
                 false => self.columns_of(of),
             };
             if let Some(pair) = lora.low_rank(self.layer, *part).map_err(wrong)? {
-                let LowRank { a: of_a, b: of_b, scale } = &pair;
+                let LowRank {
+                    a: of_a,
+                    b: of_b,
+                    scale,
+                } = &pair;
                 for place in 0..of_a.rows() {
                     of_a.read_row(place, &mut row).map_err(wrong)?;
                     for (index, value) in row.iter().enumerate() {
@@ -306,7 +317,14 @@ impl Builder<'_> {
             Axis::Per { of: count, each: 1 },
             Axis::Fixed(1),
         ];
-        let mut buffers = vec![&of.a, input, &rows.low, &parameters, &rows.adapted, &of.slots];
+        let mut buffers = vec![
+            &of.a,
+            input,
+            &rows.low,
+            &parameters,
+            &rows.adapted,
+            &of.slots,
+        ];
         buffers.extend(squares.map(|(squares, _)| squares));
         let row = (of.width * 4) as u64;
         // How many slots a step has is not known: each is taken to be read once.

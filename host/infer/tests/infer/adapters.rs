@@ -55,7 +55,13 @@ fn side_by_side(decoder: &mut GpuDecoder, case: &DecoderCase, loras: usize) -> V
     all.chunks(of_each).map(<[f32]>::to_vec).collect()
 }
 
-fn loaded(gpu: &Gpu, checkpoint: &Checkpoint, case: &DecoderCase, variant: KernelVariant, rows: usize) -> GpuDecoder {
+fn loaded(
+    gpu: &Gpu,
+    checkpoint: &Checkpoint,
+    case: &DecoderCase,
+    variant: KernelVariant,
+    rows: usize,
+) -> GpuDecoder {
     let options = DecoderOptions {
         context: case.context,
         max_rows: rows,
@@ -94,7 +100,11 @@ fn adapters_give_the_logits_of_peft_and_rows_without_one_those_of_the_base() {
             // Of sums that depend on the rows of a step both have as many.
             if !sums_otherwise(variant) {
                 assert_same(&found[0], &alone, &format!("{what}: beside adapters"));
-                assert_same(&logits(&mut decoder, &tokens), &alone, &format!("{what}: by itself"));
+                assert_same(
+                    &logits(&mut decoder, &tokens),
+                    &alone,
+                    &format!("{what}: by itself"),
+                );
             }
         }
     }
@@ -148,7 +158,10 @@ fn a_row_has_the_same_bits_whatever_adapters_are_beside_it() {
 fn a_step_without_adapters_runs_nothing_more_than_the_base() {
     let (checkpoint, cases) = adapted("llama-odd-f16");
     let case = &cases[0].1;
-    for (gpu, variant) in [(gpu(), KernelVariant::Software), (bare_gpu(), KernelVariant::Software)] {
+    for (gpu, variant) in [
+        (gpu(), KernelVariant::Software),
+        (bare_gpu(), KernelVariant::Software),
+    ] {
         let mut decoder = loaded(gpu, &checkpoint, case, variant, 8);
         let mut plain = loaded(gpu, &golden_checkpoint("llama-odd-f16"), case, variant, 8);
         let dispatches = |decoder: &mut GpuDecoder, loras: &[usize]| {
@@ -164,7 +177,10 @@ fn a_step_without_adapters_runs_nothing_more_than_the_base() {
         // Two for each of four products of a layer, however many adapters and rows.
         let layers = checkpoint.decoder().unwrap().layers.len() as u32;
         assert_eq!(dispatches(&mut decoder, &[8]), base + 8 * layers);
-        assert_eq!(dispatches(&mut decoder, &[8, 0, 9, 1, 10]), base + 8 * layers);
+        assert_eq!(
+            dispatches(&mut decoder, &[8, 0, 9, 1, 10]),
+            base + 8 * layers
+        );
     }
 }
 
@@ -177,7 +193,8 @@ fn an_adapter_that_is_not_there_is_refused() {
         .logits(&[through(2, 0, &[1], &[0])], &mut Vec::new())
         .unwrap_err();
     assert!(matches!(error, DecodeError::Refused { .. }), "{error}");
-    let expected = "sequence 0 of the step: low-rank adapter is 2, must be at most the adapters there are, 1";
+    let expected =
+        "sequence 0 of the step: low-rank adapter is 2, must be at most the adapters there are, 1";
     assert_eq!(error.to_string(), expected);
 }
 

@@ -71,7 +71,7 @@ fn open_gguf(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, Checkpoint
         encoding: None,
         exact: false,
         losses: Losses::default(),
-            loras: Vec::new(),
+        loras: Vec::new(),
     })
 }
 

@@ -76,11 +76,19 @@ impl LoraConfig {
         }
         for key in REFUSED {
             if is_set(of(key)) {
-                return Err(wrong(key, of(key), "left out: only plain pairs of matrices are run"));
+                return Err(wrong(
+                    key,
+                    of(key),
+                    "left out: only plain pairs of matrices are run",
+                ));
             }
         }
         if !matches!(of("bias").as_str(), None | Some("none")) {
-            return Err(wrong("bias", of("bias"), "\"none\": biases are not adapted"));
+            return Err(wrong(
+                "bias",
+                of("bias"),
+                "\"none\": biases are not adapted",
+            ));
         }
         let rank = of("r").as_u64().and_then(|rank| usize::try_from(rank).ok());
         let rank = rank.filter(|rank| (1..=super::MOST_RANK).contains(rank));
@@ -163,7 +171,10 @@ impl LoraConfig {
             (Some(one), Some(other)) => Err(LoraError::Key {
                 path: path.to_owned(),
                 key: key.to_owned(),
-                value: format!("{} of {:?} and {} of {:?}", one.value, one.text, other.value, other.text),
+                value: format!(
+                    "{} of {:?} and {} of {:?}",
+                    one.value, one.text, other.value, other.text
+                ),
                 limit: format!("one number of {module}"),
             }),
             (one, _) => Ok(one.map(|pattern| pattern.value)),

@@ -9,7 +9,9 @@ use crate::error::{CheckpointError, TensorError};
 #[non_exhaustive]
 pub enum LoraError {
     /// The path holds no adapter.
-    #[error("{path} holds no adapter: expected a directory with adapter_config.json and adapter_model.safetensors")]
+    #[error(
+        "{path} holds no adapter: expected a directory with adapter_config.json and adapter_model.safetensors"
+    )]
     NoAdapter {
         /// The path.
         path: PathBuf,
@@ -76,7 +78,9 @@ pub enum LoraError {
         most: usize,
     },
     /// The factor of a pair is no number that can be multiplied by.
-    #[error("{path}: the scale of `{module}` is {scale}, {alpha} by rank {rank}; must be a finite number of f32")]
+    #[error(
+        "{path}: the scale of `{module}` is {scale}, {alpha} by rank {rank}; must be a finite number of f32"
+    )]
     Scale {
         /// The file.
         path: PathBuf,

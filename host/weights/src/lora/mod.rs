@@ -87,7 +87,11 @@ impl Lora {
         };
         let config_path = path.join(CONFIG);
         let config = read(files, &config_path)?.ok_or_else(no_adapter)?;
-        let object = json(&config_path, (*config).as_ref(), "the configuration of an adapter")?;
+        let object = json(
+            &config_path,
+            (*config).as_ref(),
+            "the configuration of an adapter",
+        )?;
         let said = LoraConfig::read(&config_path, &object)?;
         let store = Store::open_file(&path.join(WEIGHTS), files)?.ok_or_else(no_adapter)?;
         let mut lora = Lora {
@@ -155,33 +159,27 @@ impl Lora {
         each.map(|pair| pair.rank * (pair.rows + pair.width)).sum()
     }
 
-    /// Adds both files to a digest, each with its name and length.
-    fn hash(&self, hash: &mut Sha256) {
+    /// SHA-256 over both files, with their names and lengths, as `sha256:` and lower-case hexadecimal digits. Reads all of them.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
         let config = (Path::new(CONFIG), (*self.config).as_ref());
         for (name, bytes) in std::iter::once(config).chain(self.store.files()) {
             let name = name.file_name().unwrap_or_default().to_string_lossy();
-            hash.update((name.len() as u64).to_le_bytes());
-            hash.update(name.as_bytes());
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
+            for part in [name.as_bytes(), bytes] {
+                hash.update((part.len() as u64).to_le_bytes());
+                hash.update(part);
+            }
         }
-    }
-
-    /// SHA-256 over the digest of its base and both files, as `sha256:` and lower-case hexadecimal digits: what tells answers
-    /// that are made with it from others.
-    #[must_use]
-    pub fn digest(&self, base: &str) -> String {
-        let mut hash = Sha256::new();
-        hash.update((base.len() as u64).to_le_bytes());
-        hash.update(base.as_bytes());
-        self.hash(&mut hash);
-        let digits = hash.finalize();
-        let digits: Vec<String> = digits.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("sha256:{}", digits.concat())
+        written(hash)
     }
 
     /// `rows` rows of a stored matrix, from the first of them on.
-    fn tensor(&self, name: &str, [first, rows, width]: [usize; 3]) -> Result<Tensor<'_>, TensorError> {
+    fn tensor(
+        &self,
+        name: &str,
+        [first, rows, width]: [usize; 3],
+    ) -> Result<Tensor<'_>, TensorError> {
         let missing = || TensorError::Missing {
             name: name.to_owned(),
             expected: vec![rows, width],
@@ -270,22 +268,24 @@ impl Lora {
             });
             let shapes: Option<Vec<[usize; 2]>> = shapes.collect();
             let shapes = shapes.ok_or_else(|| {
-                unknown(format!("adapts `{module}`, and the base has no such matrix: {ADAPTED}"))
+                unknown(format!(
+                    "adapts `{module}`, and the base has no such matrix: {ADAPTED}"
+                ))
             })?;
             let width = shapes.first().map_or(0, |[_, width]| *width);
             let rows = shapes.iter().map(|[rows, _]| rows).sum();
             let (a, b) = (self.stored(&path, &name)?, self.stored(&path, &partner)?);
-            let shape = |name: &str, of: &StoredTensor<'_>, expected, why: &str| {
-                match of.shape == expected {
-                    true => Ok(()),
-                    false => Err(LoraError::Shape {
-                        path: path.clone(),
-                        name: name.to_owned(),
-                        found: of.shape.to_vec(),
-                        expected,
-                        why: why.to_owned(),
-                    }),
-                }
+            let shape = |name: &str, of: &StoredTensor<'_>, expected, why: &str| match of.shape
+                == expected
+            {
+                true => Ok(()),
+                false => Err(LoraError::Shape {
+                    path: path.clone(),
+                    name: name.to_owned(),
+                    found: of.shape.to_vec(),
+                    expected,
+                    why: why.to_owned(),
+                }),
             };
             let rank = a.shape.first().copied().unwrap_or(0);
             if rank == 0 || rank > MOST_RANK {
@@ -297,7 +297,12 @@ impl Lora {
                 });
             }
             let wanted = said.rank(config_path, module)?;
-            shape(&name, &a, [wanted, width], "by adapter_config.json and the base")?;
+            shape(
+                &name,
+                &a,
+                [wanted, width],
+                "by adapter_config.json and the base",
+            )?;
             shape(&partner, &b, [rows, rank], "by its partner and the base")?;
             let alpha = said.alpha(config_path, module)?;
             let scale = said.scale(alpha, rank);
@@ -348,13 +353,37 @@ impl Lora {
     }
 }
 
+/// The digest of a base with an adapter, of those of both: what tells answers that are made with it from others.
+#[must_use]
+pub fn adapted_digest(base: &str, adapter: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [base, adapter] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    written(hash)
+}
+
+fn written(hash: Sha256) -> String {
+    let digits = hash.finalize();
+    let digits: Vec<String> = digits.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{}", digits.concat())
+}
+
 /// The layer of a module, and the matrices that it is: several where they are fused (Phi-3). None if it is nothing that is
 /// adapted.
 fn adapted(module: &str) -> Option<(usize, &'static [LayerTensor])> {
     use LayerTensor::{Down, Gate, Key, Output, Query, Up, Value};
     let (before, after) = module.split_once("layers.")?;
     // As the weights of a base may begin.
-    if !["", "model.", "model.language_model.", "language_model.model."].contains(&before) {
+    if ![
+        "",
+        "model.",
+        "model.language_model.",
+        "language_model.model.",
+    ]
+    .contains(&before)
+    {
         return None;
     }
     let (layer, part) = after.split_once('.')?;

@@ -56,9 +56,11 @@ impl Case {
                 .to_vec(),
         };
         for ranks in case.ranks() {
-            case.a.push(numbers.take(ranks.iter().sum::<usize>() * width));
+            case.a
+                .push(numbers.take(ranks.iter().sum::<usize>() * width));
             let of = |of: usize| ranks[of] * case.columns_of(of);
-            case.b.push([of(0), of(1), of(2)].map(|count| numbers.take(count)));
+            case.b
+                .push([of(0), of(1), of(2)].map(|count| numbers.take(count)));
         }
         case
     }
@@ -168,7 +170,10 @@ pub(super) fn shrink(lab: &Lab, normed: bool) -> Result<(), Failure> {
         let mut expected = Vec::new();
         for (row, lora) in ADAPTERS.into_iter().enumerate() {
             let x = &input[row * width..][..width];
-            let total: f64 = squares[row * of_row..][..of_row].iter().map(|s| f64::from(*s)).sum();
+            let total: f64 = squares[row * of_row..][..of_row]
+                .iter()
+                .map(|s| f64::from(*s))
+                .sum();
             let factor = match normed {
                 true => 1.0 / (total / width as f64 + EPSILON).sqrt(),
                 false => 1.0,
@@ -270,11 +275,19 @@ pub(super) fn expand(lab: &Lab, store: Store) -> Result<(), Failure> {
             false => (0.0, 0.0),
         };
         let found = beside(lab, &experiment, 1, columns)?;
-        found.compare(&format!("{what}, before the norm"), &all(&weighted, columns))?;
+        found.compare(
+            &format!("{what}, before the norm"),
+            &all(&weighted, columns),
+        )?;
         let squares = |row: usize, quad: usize| match changed(row) && quad < columns / 4 {
-            true => (0..4).map(|i| sum(row, 4 * quad + i)).fold((0.0, 1e-6), |of, (x, bound)| {
-                (of.0 + x * x, of.1 + 2.0 * x.abs() * bound + bound * bound + 1e-6 * x * x)
-            }),
+            true => (0..4)
+                .map(|i| sum(row, 4 * quad + i))
+                .fold((0.0, 1e-6), |of, (x, bound)| {
+                    (
+                        of.0 + x * x,
+                        of.1 + 2.0 * x.abs() * bound + bound * bound + 1e-6 * x * x,
+                    )
+                }),
             false => (0.0, 0.0),
         };
         let found = beside(lab, &experiment, 2, of_row)?;

@@ -9,7 +9,7 @@ mod tags;
 mod words;
 
 pub(crate) use ask::{Ask, Dice, Pending, Token, Told, ask};
-pub(crate) use fake::{Control, Fake, Logits, Then, hashed, local, scripted};
+pub(crate) use fake::{Control, Fake, Logits, Then, hashed, local, scripted, through};
 pub(crate) use oracle::{alone, choice_alone};
 pub(crate) use phased::{Event, Events, Hook, Phase, phased};
 pub(crate) use sleeping::{DeviceTime, sleeping};

@@ -119,6 +119,13 @@ pub(crate) fn open_lora(path: &Path, base: &Checkpoint) -> anyhow::Result<Lora> 
     Ok(Lora::open(path, base, &MappedFiles)?)
 }
 
+/// A model with low-rank adapters.
+pub(crate) fn with_loras(base: Checkpoint, paths: &[PathBuf]) -> anyhow::Result<Checkpoint> {
+    let loras = paths.iter().map(|path| open_lora(path, &base));
+    let loras = loras.collect::<anyhow::Result<Vec<Lora>>>()?;
+    Ok(base.adapted(loras))
+}
+
 /// What is named for GGUF files that do not say how their texts are split.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Splits<'a> {

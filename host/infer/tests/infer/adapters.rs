@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tidegate_contract::{DecodeError, Decoder, StepSequence};
+use tidegate_infer::sheet::{CostSheet, DeviceProfile, SheetOptions, StepSheet};
 use tidegate_infer::{DecoderOptions, Gpu, GpuDecoder, KernelVariant, MemoryReport};
 use tidegate_reference::golden::{self, ADAPTED_DECODERS, DecoderCase};
 use tidegate_weights::{Checkpoint, Lora, ReadWhole};
@@ -225,4 +226,45 @@ fn what_adapters_take_is_in_the_report_and_in_its_estimate() {
     let estimate = MemoryReport::estimate(&checkpoint, &options).unwrap();
     assert_eq!(estimate.weights, with.weights);
     assert!(estimate.total() >= with.total());
+}
+
+#[test]
+fn the_cost_sheet_counts_adapters_as_far_as_they_change_a_step() {
+    let (checkpoint, _) = adapted("llama-odd-f16");
+    let base = golden_checkpoint("llama-odd-f16");
+    let device = DeviceProfile::named("h100").unwrap();
+    let steps = SheetOptions {
+        batch: 3,
+        context: 32,
+        chunk: 16,
+    };
+    let options = DecoderOptions {
+        context: steps.context,
+        blocks: steps.blocks(),
+        max_rows: steps.rows(),
+        max_samples: steps.batch,
+        ..DecoderOptions::default()
+    };
+    let planned =
+        |checkpoint: &Checkpoint| CostSheet::planned(checkpoint, &device, &options, steps).unwrap();
+    let (with, without) = (planned(&checkpoint), planned(&base));
+    assert!(with.weights_bytes > without.weights_bytes);
+    let layers = checkpoint.decoder().unwrap().layers.len();
+    for (with, without) in [
+        (&with.decode, &without.decode),
+        (&with.prefill, &without.prefill),
+    ] {
+        let count = |sheet: &StepSheet, kernel: &str| {
+            let of = sheet.dispatches.iter();
+            of.filter(|dispatch| dispatch.kernel == kernel).count()
+        };
+        assert_eq!(
+            count(without, "lora_shrink") + count(without, "lora_expand"),
+            0
+        );
+        assert_eq!(count(with, "lora_shrink"), 4 * layers);
+        assert_eq!(count(with, "lora_expand"), 4 * layers);
+        assert!(with.read_bytes > without.read_bytes);
+        assert!(with.multiply_adds > without.multiply_adds);
+    }
 }

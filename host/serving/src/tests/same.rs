@@ -214,7 +214,7 @@ fn answers_through_adapters_side_by_side_are_those_of_each_alone() {
                 .collect();
             for (lora, pending) in pending {
                 for (number, choice) in pending.choices().iter().enumerate() {
-                    let logits = |history: &[u32], logits: &mut [f32]| {
+                    let logits = move |history: &[u32], logits: &mut [f32]| {
                         let history: Vec<u32> =
                             history.iter().map(|token| through(lora, *token)).collect();
                         hashed(&history, logits);

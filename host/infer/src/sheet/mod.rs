@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidegate_contract::{BLOCK, DecodeError, Sampling, StepSequence};
+use tidegate_contract::{BLOCK, DecodeError, Decoder, Sampling, StepSequence};
 use tidegate_weights::Checkpoint;
 
 pub use profile::{DeviceProfile, PROFILES};

@@ -136,12 +136,11 @@ impl GpuDecoder {
         let weights = weight_bytes(checkpoint, config, options)?;
         let traits = Site::Device(gpu).traits();
         let tested = |kernels: KernelSet| {
-            let fusion =
-                Fusion::of(config, options.kv, kernels, traits).adapted(checkpoint, config);
+            let fusion = Fusion::of(config, options.kv, kernels, traits);
             tested(checkpoint, config, options, fusion)
         };
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
-        let fusion = Fusion::of(config, options.kv, kernels, traits).adapted(checkpoint, config);
+        let fusion = Fusion::of(config, options.kv, kernels, traits);
         let sizes = DecoderSizes {
             loras: LoraSizes::of(checkpoint, config)?,
             ..DecoderSizes::new(config, options, kernels, fusion)

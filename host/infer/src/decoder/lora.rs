@@ -2,13 +2,12 @@
 //!
 //! Beside an adapted product two small ones run over the rows that have an adapter: A x, and B (A x), which is added to what the
 //! product has left. Which adapter a row has the step says, so that rows of several and of none are in one batch, and each has the
-//! bits that it has alone. Of gate and up, which their product brings together, the sums of a step with such rows are kept raw, and
-//! brought together behind the adapters. Where no row has an adapter nothing of this is dispatched.
+//! bits that it has alone. Of gate and up, which their product brings together, and of heads, which it turns, the sums of a step with
+//! such rows are kept raw, and what the product would have done with them is done behind the adapters. Where no row has an adapter nothing of this is dispatched.
 
 use tidegate_weights::{Checkpoint, LayerTensor, Lora, ModelConfig};
 
 use super::experts::FeedForward;
-use super::fusion::Fusion;
 use super::loading::{DecoderLoading, StepBuffers};
 use super::sizes::attention_matrices;
 use crate::buffer::Buffer;
@@ -109,8 +108,9 @@ impl LoraSizes {
                 sizes.low = sizes.low.max(padded(of.most()));
                 sizes.bytes += of.bytes();
             }
-            let raw = of_layer.gate_up.as_ref().map_or(0, LoraPacking::columns);
-            sizes.raw = sizes.raw.max(raw);
+            for of in [&of_layer.gate_up, &of_layer.qkv].into_iter().flatten() {
+                sizes.raw = sizes.raw.max(of.columns());
+            }
         }
         Ok(Some(sizes))
     }
@@ -121,32 +121,13 @@ impl LoraSizes {
     }
 }
 
-/// Whether an adapter has to do with queries, keys or values: those are adapted before they are turned.
-fn adapts_heads(checkpoint: &Checkpoint, config: &ModelConfig) -> bool {
-    let adapts = |lora: &Lora| {
-        let mut layers = 0..config.layers.len();
-        layers.any(|layer| QKV.iter().any(|part| lora.rank(layer, *part) > 0))
-    };
-    checkpoint.loras().iter().any(adapts)
-}
-
-impl Fusion {
-    /// What is left of it for a model with its adapters.
-    pub(super) fn adapted(self, checkpoint: &Checkpoint, config: &ModelConfig) -> Fusion {
-        Fusion {
-            heads: self.heads && !adapts_heads(checkpoint, config),
-            ..self
-        }
-    }
-}
-
 /// What adapters run beside the kernels of `products` in a layer. Where a norm is done by products, that of the first may be
 /// `begun`, and `next` says which of its outputs begin one.
 pub(super) fn tested(
     loras: &[Lora],
     layer: usize,
     ([qkv, output], feed_forward): ([&Packing<'_>; 2], &FeedForward<'_>),
-    gated: Store,
+    (heads, gated): (Store, Store),
     (norms, begun, next): (bool, bool, [bool; 2]),
 ) -> Vec<Tested> {
     let of = OfLayer::of(loras, layer, [qkv, output], feed_forward);
@@ -156,7 +137,7 @@ pub(super) fn tested(
         false => Store::Residual,
     };
     for (of, normed, store) in [
-        (&of.qkv, norms && begun, Store::Residual),
+        (&of.qkv, norms && begun, heads),
         (&of.output, false, stream(next[0])),
         (&of.gate_up, norms, gated),
         (&of.down, false, stream(next[1])),
@@ -165,11 +146,17 @@ pub(super) fn tested(
             tested.extend([Tested::Shrink(normed), Tested::Expand(store)]);
         }
     }
-    if let (Some(_), FeedForward::Dense([gate_up, _])) = (&of.gate_up, feed_forward) {
-        tested.extend(gate_up.kinds().map(|stored| match norms {
+    let mut raw = |of: &Packing<'_>, normed| {
+        tested.extend(of.kinds().map(|stored| match normed {
             true => Tested::NormedProducts(stored, Store::Plain),
             false => Tested::Products(stored, Store::Plain),
         }));
+    };
+    if let (Some(_), FeedForward::Dense([gate_up, _])) = (&of.gate_up, feed_forward) {
+        raw(gate_up, norms);
+    }
+    if let (Some(_), Store::Heads(_)) = (&of.qkv, heads) {
+        raw(qkv, norms && begun);
     }
     tested
 }
@@ -189,7 +176,7 @@ impl DecoderLoading<'_> {
             stride: sizes.low,
             raw: match sizes.raw {
                 0 => None,
-                raw => Some(self.activation("gate and up before they are gated", raw)?),
+                raw => Some(self.activation("sums before they are gated or turned", raw)?),
             },
         }))
     }
@@ -251,6 +238,12 @@ pub(super) fn adapted_product(
             let sums = Output::Rows(raw, Store::Plain);
             builder.matmul_into(matrix, input, sums, Count::Mixed)?;
             builder.expand(lora, rows, LoraOutput::Gated(to, store, raw))
+        }
+        (Output::Heads(heads), Some(raw)) => {
+            builder.matmul_into(matrix, input, output, Count::Unadapted)?;
+            let sums = Output::Rows(raw, Store::Plain);
+            builder.matmul_into(matrix, input, sums, Count::Mixed)?;
+            builder.expand(lora, rows, LoraOutput::Heads(heads, raw))
         }
         (Output::Rows(to, Store::Plain | Store::Residual), _) => {
             builder.matmul_into(matrix, input, output, Count::Rows)?;

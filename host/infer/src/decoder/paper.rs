@@ -50,7 +50,7 @@ pub(crate) fn on_paper(
 ) -> Result<PaperDecoder, LoadError> {
     let config = decoder_config(checkpoint)?;
     options.check(config)?;
-    let fusion = Fusion::of(config, options.kv, kernels, traits).adapted(checkpoint, config);
+    let fusion = Fusion::of(config, options.kv, kernels, traits);
     let sizes = DecoderSizes {
         loras: LoraSizes::of(checkpoint, config)?,
         ..DecoderSizes::new(config, options, kernels, fusion)

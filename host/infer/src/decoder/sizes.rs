@@ -319,7 +319,14 @@ pub(super) fn tested(
             checkpoint.loras(),
             layer,
             ([qkv, output], &feed_forward),
-            gated,
+            (
+                if fusion.heads {
+                    Store::Heads(options.kv)
+                } else {
+                    Store::Residual
+                },
+                gated,
+            ),
             (fusion.norms, begun, [dense, !last]),
         );
         of_others.extend(loras);

@@ -4,7 +4,7 @@ use tidegate_weights::Activation;
 
 use super::binding::Access;
 use super::source::{LANES, join, shader};
-use super::{Base, Store};
+use super::{Base, KvPrecision, Store};
 use crate::device::Features;
 
 /// Lanes where one number of a row is one lane: one vector of a software adapter's CPU.
@@ -27,7 +27,7 @@ pub enum LoraKernel {
         normed: bool,
     },
     /// B (A x), put where a product with such an epilogue has put its sums: [`Store::Residual`] adds to them, so does
-    /// [`Store::Stream`], which does anew what follows from them, and [`Store::Gated`] is given them raw.
+    /// [`Store::Stream`], which does anew what follows from them; [`Store::Gated`] and [`Store::Heads`] are given them raw.
     Expand {
         /// Epilogue.
         store: Store,
@@ -67,11 +67,23 @@ impl LoraKernel {
         use Access::{Read, Uniform, Write};
         let mut bindings = vec![(1, Read), (2, Read), (3, Write), (4, Uniform)];
         bindings.extend([(6, Read), (7, Read)]);
+        let heads = [
+            (14, Uniform),
+            (15, Read),
+            (16, Read),
+            (17, Write),
+            (18, Write),
+            (19, Read),
+        ];
         match self {
             LoraKernel::Shrink { normed: true, .. } => bindings.push((10, Read)),
             LoraKernel::Shrink { .. } => {}
             LoraKernel::Expand { store } => match store {
                 Store::Gated(_) => bindings.push((5, Read)),
+                Store::Heads(_) => {
+                    bindings.extend([(5, Read), (0, Read)]);
+                    bindings.extend(heads);
+                }
                 Store::Stream => bindings.extend([(11, Read), (12, Write), (13, Write)]),
                 _ => {}
             },
@@ -96,13 +108,18 @@ impl LoraKernel {
             }
             LoraKernel::Expand { store } => {
                 let before = match store {
-                    Store::Gated(_) => shader!("lora/before_raw.wgsl"),
+                    Store::Gated(_) | Store::Heads(_) => shader!("lora/before_raw.wgsl"),
                     _ => shader!("lora/before_none.wgsl"),
                 };
+                let mut constants = vec![("LANES", LANES)];
                 let mut files = vec![slots];
+                if let Store::Heads(_) = store {
+                    constants.push(("UNIT", 1));
+                    files.push(shader!("step.wgsl"));
+                }
                 files.extend(store.files());
                 files.extend([before, shader!("lora/expand.wgsl")]);
-                join(&[("LANES", LANES)], &files)
+                join(&constants, &files)
             }
         }
     }
@@ -115,6 +132,8 @@ impl LoraKernel {
         let stores = [
             Store::Residual,
             Store::Stream,
+            Store::Heads(KvPrecision::F32),
+            Store::Heads(KvPrecision::F16),
             Store::Gated(Activation::Silu),
             Store::Gated(Activation::GeluTanh),
             Store::Gated(Activation::Gelu),

@@ -128,26 +128,7 @@ impl Builder<'_> {
             Output::Rows(rows, store) => (rows, store, None),
             Output::Heads(heads) => (heads.queries, Store::Heads(heads.heads.kv), Some(heads)),
         };
-        let parameters = heads.map(|of| {
-            let Heads {
-                heads,
-                kv_heads,
-                half,
-                bias,
-                ..
-            } = *of.heads;
-            let words = [
-                heads,
-                kv_heads,
-                of.heads.stride4(),
-                half,
-                u32::from(bias),
-                0,
-                0,
-                0,
-            ];
-            self.uniform("heads", &words)
-        });
+        let parameters = heads.map(|of| self.uniform("heads", &of.parameters()));
         let beside = Beside {
             squares,
             heads: parameters.as_ref().zip(heads),
@@ -361,6 +342,19 @@ pub(crate) struct HeadsOutput<'a> {
 }
 
 impl HeadsOutput<'_> {
+    /// `OfHeads` of `shaders/matmul/store_heads.wgsl`.
+    pub(super) fn parameters(&self) -> [u32; 8] {
+        let Heads {
+            heads,
+            kv_heads,
+            half,
+            bias,
+            ..
+        } = *self.heads;
+        let stride4 = self.heads.stride4();
+        [heads, kv_heads, stride4, half, u32::from(bias), 0, 0, 0]
+    }
+
     /// The columns of queries, of keys or of values: `of` is 0, 1 or 2.
     fn columns(&self, of: usize) -> Range<usize> {
         let stride = self.heads.stride4() as usize * 4;

@@ -2,9 +2,9 @@
 
 use tidegate_weights::{LayerTensor, Lora, LowRank, TensorError};
 
-use super::{BeforeNorm, Packing, padded, squares_of};
+use super::{BeforeNorm, HeadsOutput, Packing, padded, squares_of};
 use crate::buffer::Buffer;
-use crate::kernels::{Kernel, LoraKernel, Store};
+use crate::kernels::{Kernel, KvBuffers, LoraKernel, Store};
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, SizedKernel, Work};
 use crate::site::Site;
@@ -282,7 +282,7 @@ pub(crate) struct LoraRows {
     pub(crate) low: Buffer,
     /// Numbers of a row of that.
     pub(crate) stride: usize,
-    /// Sums of a product that are gated behind it.
+    /// Sums of a product that are gated, or become heads, behind it.
     pub(crate) raw: Option<Buffer>,
 }
 
@@ -295,6 +295,8 @@ pub(crate) enum LoraOutput<'a> {
     Stream(&'a Buffer, (&'a Buffer, BeforeNorm<'a>)),
     /// It and raw sums are gated.
     Gated(&'a Buffer, Store, &'a Buffer),
+    /// It and raw sums are heads.
+    Heads(HeadsOutput<'a>, &'a Buffer),
 }
 
 impl Builder<'_> {
@@ -351,12 +353,23 @@ impl Builder<'_> {
         rows: &LoraRows,
         output: LoraOutput<'_>,
     ) -> Result<(), LoadError> {
-        let (to, store, raw, next, count) = match output {
-            LoraOutput::Sums(sums) => (sums, Store::Residual, None, None, Count::Adapted),
-            LoraOutput::Stream(stream, next) => {
-                (stream, Store::Stream, None, Some(next), Count::Adapted)
+        let (mut next, mut heads) = (None, None);
+        let (to, store, raw) = match output {
+            LoraOutput::Sums(sums) => (sums, Store::Residual, None),
+            LoraOutput::Stream(stream, of) => {
+                next = Some(of);
+                (stream, Store::Stream, None)
             }
-            LoraOutput::Gated(to, store, raw) => (to, store, Some(raw), None, Count::Mixed),
+            LoraOutput::Gated(to, store, raw) => (to, store, Some(raw)),
+            LoraOutput::Heads(of, raw) => {
+                heads = Some(of);
+                (of.queries, Store::Heads(of.heads.kv), Some(raw))
+            }
+        };
+        // Raw sums are those of all rows.
+        let count = match raw {
+            Some(_) => Count::Mixed,
+            None => Count::Adapted,
         };
         let columns4 = (of.columns / 4) as u32;
         let ends = of.ends.map(|end| (end / 4) as u32);
@@ -382,16 +395,41 @@ impl Builder<'_> {
         if let Some((weights, next)) = next {
             buffers.extend([weights, next.weighted, next.squares]);
         }
+        let of_heads = heads.map(|of| self.uniform("heads", &of.parameters()));
+        if let (Some(of), Some(parameters)) = (heads, &of_heads) {
+            let KvBuffers {
+                tables,
+                keys,
+                values,
+            } = of.cache;
+            buffers.extend([
+                self.step, parameters, tables, of.angles, keys, values, of.extras,
+            ]);
+        }
         let cells = (of.columns * 4) as u64;
         let mut touches = vec![
             Touch::read(0, Area::Columns(of.b.size())),
             Touch::read(1, Area::Rows((of.most * 4) as u64)),
-            store.touch(2, [of.columns, 0, of.columns]),
+            match heads {
+                None => store.touch(2, [of.columns, 0, of.columns]),
+                Some(heads) => {
+                    let queries = heads.heads.heads * heads.heads.stride4() * 16;
+                    Touch::write(2, Area::Cells(u64::from(queries)))
+                }
+            },
             Touch::read(4, Area::Rows(16)),
             Touch::read(5, Area::All(of.slots.size())),
         ];
         if raw.is_some() {
             touches.push(Touch::read(6, Area::Cells(cells)));
+        }
+        if let Some(heads) = heads {
+            let own = Area::OwnPosition {
+                kv_heads: heads.heads.kv_heads,
+                bytes: heads.heads.kv_bytes(),
+            };
+            touches.push(Touch::read(10, Area::Rows(u64::from(heads.heads.half) * 8)));
+            touches.extend([11, 12].map(|cache| Touch::write(cache, own)));
         }
         if next.is_some() {
             touches.push(Touch::read(6, Area::Columns(cells)));

@@ -22,6 +22,7 @@ const PACKAGES: [(&str, &[&str]); 2] = [
             "config",
             "gguf",
             "gguf_parts",
+            "lora",
             "packed",
             "safetensors",
         ],

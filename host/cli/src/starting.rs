@@ -20,7 +20,7 @@ use tidegate_telemetry::{UnderWay, WorkKind};
 use crate::health::troubles_of;
 use crate::host::RunningHost;
 use crate::metrics;
-use crate::models::{asking, remote_report};
+use crate::models::{is_loaded, remote_report};
 use crate::terminal::{under_way, works};
 
 /// How long a deployment that comes while the host starts waits for it.
@@ -48,9 +48,7 @@ impl StartingHost {
     /// A host that will have these models of other servers, and load those of the pipeline that its stages ask.
     pub(crate) fn new(pipeline: &Pipeline, remote: Vec<Arc<RemoteModel>>) -> StartingHost {
         let models = pipeline.models.iter().enumerate();
-        let loaded = models.filter(|(index, model)| {
-            model.remote.is_none() && asking(pipeline, *index).next().is_some()
-        });
+        let loaded = models.filter(|(index, _)| is_loaded(pipeline, *index));
         let models = loaded.map(|(_, model)| ModelReport {
             name: model.name.clone(),
             path: model.path.clone(),

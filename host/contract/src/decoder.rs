@@ -32,6 +32,8 @@ pub struct DecoderShape {
     pub max_rows: usize,
     /// Rows of a step from which something can be sampled.
     pub max_samples: usize,
+    /// Low-rank adapters (LoRA) that it has.
+    pub loras: usize,
 }
 
 /// Consecutive tokens of one sequence.
@@ -46,6 +48,9 @@ pub struct StepSequence {
     pub blocks: Vec<u32>,
     /// How the successor of each of the last `samples.len()` tokens is drawn; empty where only the cache is to be filled.
     pub samples: Vec<Sampling>,
+    /// Which of the decoder's low-rank adapters its rows go through, counted from 1; 0 for none. Blocks that were written with
+    /// another have other keys and values.
+    pub lora: u32,
 }
 
 /// A token of a step that is yet to be drawn: the device takes it from the step before.

@@ -249,6 +249,7 @@ fn first_token(decoder: &mut GpuDecoder) -> Result<f64, DecodeError> {
         .min(decoder.shape().max_rows)
         .min(decoder.shape().context);
     let sequence = StepSequence {
+        lora: 0,
         position: 0,
         tokens: vec![0; rows],
         blocks: (0..rows.div_ceil(BLOCK) as u32).collect(),
@@ -350,6 +351,7 @@ impl Workload {
     /// One token of each of `batch` sequences, the last that the context has room for.
     fn decode(&self, batch: usize, context: usize) -> Vec<StepSequence> {
         let sequence = |index| StepSequence {
+            lora: 0,
             position: context as u32 - 1,
             tokens: vec![0],
             blocks: self.blocks(index, context),
@@ -364,6 +366,7 @@ impl Workload {
         // One sequence has its blocks to itself: those of the first, and at the end its own.
         let blocks = (0..context.div_ceil(BLOCK) as u32).collect();
         vec![StepSequence {
+            lora: 0,
             position: (context - rows) as u32,
             tokens: vec![0; rows],
             blocks,

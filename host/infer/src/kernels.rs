@@ -15,6 +15,7 @@ mod experts;
 mod heads;
 mod kv;
 pub mod lab;
+mod lora;
 mod matmul;
 mod norm;
 mod pipelines;
@@ -38,6 +39,7 @@ pub(crate) use experts::Routing;
 pub use heads::HeadsKernel;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use kv::KvPrecision;
+pub use lora::LoraKernel;
 pub use matmul::{
     EmbedKernel, F16_TOLERANCE, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling,
 };
@@ -70,6 +72,8 @@ pub enum Kernel {
     Attention(AttentionKernel),
     /// What a layer with experts does beside products.
     Experts(ExpertKernel),
+    /// Low-rank adapters beside products.
+    Lora(LoraKernel),
     /// What an encoder does beside products.
     Encoder(EncoderKernel),
     /// Draws tokens from logits.
@@ -87,6 +91,7 @@ macro_rules! each {
             Kernel::Heads($inner) => $call,
             Kernel::Attention($inner) => $call,
             Kernel::Experts($inner) => $call,
+            Kernel::Lora($inner) => $call,
             Kernel::Encoder($inner) => $call,
             Kernel::Sampling($inner) => $call,
         }
@@ -154,6 +159,7 @@ impl Kernel {
         kernels.extend(HeadsKernel::in_use().into_iter().map(Kernel::Heads));
         kernels.extend(AttentionKernel::in_use().into_iter().map(Kernel::Attention));
         kernels.extend(ExpertKernel::in_use().into_iter().map(Kernel::Experts));
+        kernels.extend(LoraKernel::in_use().into_iter().map(Kernel::Lora));
         kernels.extend(EncoderKernel::in_use().into_iter().map(Kernel::Encoder));
         kernels.extend(SamplingKernel::in_use().into_iter().map(Kernel::Sampling));
         kernels

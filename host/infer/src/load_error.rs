@@ -1,5 +1,6 @@
 //! Why a decoder could not be loaded.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::device::{Fault, WaitError};
@@ -16,6 +17,14 @@ pub enum LoadError {
     /// A tensor cannot be read, or is not finite.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// A tensor of a low-rank adapter cannot be read, or is not finite.
+    #[error("adapter {path}: {source}")]
+    Lora {
+        /// The adapter.
+        path: PathBuf,
+        /// What is wrong.
+        source: TensorError,
+    },
     /// The model is of the other kind.
     #[error("{architecture} is no {wanted}")]
     Kind {

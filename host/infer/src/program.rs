@@ -19,6 +19,8 @@ pub(crate) struct Extent {
     pub(crate) samples: u32,
     /// Highest position, plus 1.
     pub(crate) positions: u32,
+    /// Rows that have a low-rank adapter.
+    pub(crate) adapted: u32,
     pub(crate) company: Company,
 }
 
@@ -42,6 +44,12 @@ pub(crate) struct Company {
 pub(crate) enum Count {
     Rows,
     Samples,
+    /// Rows that have a low-rank adapter.
+    Adapted,
+    /// All rows, if one of them has; else 0.
+    Mixed,
+    /// All rows, if none of them has; else 0.
+    Unadapted,
     /// Positions that a row sees at most, and those before and after them in the splits where its window begins and ends: the
     /// window, `u32::MAX` for none.
     Visible(u32),
@@ -65,6 +73,10 @@ impl Count {
         match self {
             Count::Rows => extent.rows,
             Count::Samples => extent.samples,
+            Count::Adapted => extent.adapted,
+            Count::Mixed if extent.adapted > 0 => extent.rows,
+            Count::Unadapted if extent.adapted == 0 => extent.rows,
+            Count::Mixed | Count::Unadapted => 0,
             Count::Visible(window) => extent.positions.min(visible_in(window)),
             Count::Alone => extent.company.alone,
             Count::VisibleAlone(window) => {

@@ -70,6 +70,7 @@ impl ReferenceDecoder {
         let elements = blocks * BLOCK * config.kv_heads * config.head_dim;
         Ok(ReferenceDecoder {
             shape: DecoderShape {
+                loras: 0,
                 vocabulary: config.vocabulary,
                 context,
                 blocks,

@@ -79,6 +79,22 @@ pub const PACKED_DECODERS: [&str; 9] = [
     "fp8-qwen3-blocks",
 ];
 
+/// [`DECODERS`] and others that low-rank adapters are for.
+pub const ADAPTED_DECODERS: [&str; 12] = [
+    "llama-odd-f16",
+    "llama-tied-sharded-f32",
+    "llama-linear-bias-f16",
+    "qwen2-bf16",
+    "qwen3-f16",
+    "gemma2-f32",
+    "phi3-bf16",
+    "qwen3-moe-f16",
+    "gguf-llama-q8_0",
+    "gguf-llama-q4_0",
+    "gptq-llama-int4",
+    "compressed-llama-int8",
+];
+
 /// Encoders of every family: what makes vectors, scores of labels, and scores of pairs of texts.
 pub const ENCODERS: [&str; 15] = [
     "bert-f16",
@@ -179,6 +195,8 @@ struct Case {
     types: Vec<u32>,
     #[serde(default)]
     positions: Vec<usize>,
+    #[serde(default)]
+    adapter: String,
 }
 
 /// The folder of a golden model.
@@ -205,6 +223,23 @@ pub fn model(name: &str) -> PathBuf {
 /// # Errors
 /// A file is missing or not what the script writes.
 pub fn decoder(name: &str) -> Result<Vec<DecoderCase>, GoldenError> {
+    let cases = named_cases(name)?.into_iter();
+    Ok(cases.map(|(_, case)| case).collect())
+}
+
+/// The low-rank adapters of a base, one of [`ADAPTED_DECODERS`]: for each its folder, and a case of it.
+///
+/// # Errors
+/// As [`decoder`].
+pub fn adapters(base: &str) -> Result<Vec<(PathBuf, DecoderCase)>, GoldenError> {
+    let name = format!("adapters/{base}");
+    let cases = named_cases(&name)?.into_iter();
+    let in_folder = |(adapter, case)| (folder(&name).join(adapter), case);
+    Ok(cases.map(in_folder).collect())
+}
+
+/// Cases with the names of their adapters.
+fn named_cases(name: &str) -> Result<Vec<(String, DecoderCase)>, GoldenError> {
     let (cases, expected, path) = read(name)?;
     let rows: usize = cases.iter().map(|case| case.positions.len()).sum();
     if rows == 0 || !expected.len().is_multiple_of(rows) {
@@ -216,11 +251,14 @@ pub fn decoder(name: &str) -> Result<Vec<DecoderCase>, GoldenError> {
         .map(<[f64]>::to_vec);
     Ok(cases
         .into_iter()
-        .map(|case| DecoderCase {
-            logits: logits.by_ref().take(case.positions.len()).collect(),
-            context: case.context,
-            tokens: case.tokens,
-            positions: case.positions,
+        .map(|case| {
+            let of = DecoderCase {
+                logits: logits.by_ref().take(case.positions.len()).collect(),
+                context: case.context,
+                tokens: case.tokens,
+                positions: case.positions,
+            };
+            (case.adapter, of)
         })
         .collect())
 }

@@ -25,9 +25,24 @@ pub(crate) struct Table {
     blocks: Vec<u32>,
     /// How many of the first blocks are kept for others as well.
     kept: usize,
+    /// Which low-rank adapter their tokens are written with; 0 for none. With another they have other keys and values.
+    lora: u32,
 }
 
 impl Table {
+    /// One without blocks, of a sequence that goes through this low-rank adapter.
+    pub(crate) fn through(lora: u32) -> Table {
+        Table {
+            lora,
+            ..Table::default()
+        }
+    }
+
+    /// Which low-rank adapter its sequence goes through; 0 for none.
+    pub(crate) fn lora(&self) -> u32 {
+        self.lora
+    }
+
     /// The block numbers.
     pub(crate) fn blocks(&self) -> &[u32] {
         &self.blocks
@@ -40,6 +55,7 @@ struct Kept {
     hash: u64,
     parent: Option<u32>,
     tokens: [u32; BLOCK],
+    lora: u32,
 }
 
 #[derive(Debug, Default)]
@@ -50,8 +66,10 @@ struct Block {
     kept: Option<Kept>,
 }
 
-/// The hash of what is before the first block.
-const START: u64 = 0;
+/// The hash of what is before the first block of a sequence that goes through this low-rank adapter.
+fn start(lora: u32) -> u64 {
+    u64::from(lora)
+}
 
 /// Mixes the hash of what is before a block with its tokens.
 type ChainHash = fn(u64, &[u32]) -> u64;
@@ -105,13 +123,14 @@ impl Blocks {
         self.free.len() + self.idle.len()
     }
 
-    /// How many of the first tokens are in kept blocks, and how many of those blocks are idle.
-    pub(crate) fn cached(&self, tokens: &[u32]) -> (usize, usize) {
-        let (mut parent, mut hash, mut idle) = (None, START, 0);
+    /// How many of the first tokens are in kept blocks that were written with this low-rank adapter, and how many of those
+    /// blocks are idle.
+    pub(crate) fn cached(&self, lora: u32, tokens: &[u32]) -> (usize, usize) {
+        let (mut parent, mut hash, mut idle) = (None, start(lora), 0);
         let mut positions = 0;
         for chunk in tokens.chunks_exact(BLOCK) {
             hash = (self.hash)(hash, chunk);
-            let Some(block) = self.find(hash, parent, chunk) else {
+            let Some(block) = self.find((lora, hash), parent, chunk) else {
                 break;
             };
             idle += usize::from(self.blocks[block as usize].holders == 0);
@@ -132,7 +151,8 @@ impl Blocks {
             let index = table.kept;
             let chunk = &tokens[index * BLOCK..(index + 1) * BLOCK];
             let (parent, before) = self.end_of(table);
-            let Some(block) = self.find((self.hash)(before, chunk), parent, chunk) else {
+            let Some(block) = self.find((table.lora, (self.hash)(before, chunk)), parent, chunk)
+            else {
                 break;
             };
             self.hold(block);
@@ -174,10 +194,11 @@ impl Blocks {
                         hash,
                         parent,
                         tokens: *chunk,
+                        lora: table.lora,
                     });
                 }
                 // Somebody wrote the same at the same time: one of the two blocks is enough.
-                Some(_) => match self.find(hash, parent, chunk) {
+                Some(_) => match self.find((table.lora, hash), parent, chunk) {
                     Some(block) => {
                         self.hold(block);
                         self.place(table, index, block);
@@ -202,14 +223,14 @@ impl Blocks {
     fn end_of(&self, table: &Table) -> (Option<u32>, u64) {
         let last = table.kept.checked_sub(1).map(|index| table.blocks[index]);
         let hash = last.and_then(|block| self.blocks[block as usize].kept.as_ref());
-        (last, hash.map_or(START, |kept| kept.hash))
+        (last, hash.map_or(start(table.lora), |kept| kept.hash))
     }
 
-    /// The kept block of these tokens after this parent.
-    fn find(&self, hash: u64, parent: Option<u32>, tokens: &[u32]) -> Option<u32> {
+    /// The kept block of these tokens after this parent, of this adapter and with this hash.
+    fn find(&self, (lora, hash): (u32, u64), parent: Option<u32>, tokens: &[u32]) -> Option<u32> {
         let block = *self.by_hash.get(&hash)?;
         let kept = self.blocks[block as usize].kept.as_ref()?;
-        (kept.parent == parent && kept.tokens == tokens).then_some(block)
+        (kept.parent == parent && kept.tokens == tokens && kept.lora == lora).then_some(block)
     }
 
     /// Puts a block that is held already at a place of a table, in exchange for the one that is there.
@@ -360,8 +381,8 @@ mod tests {
         assert_eq!((blocks.held(), blocks.idle()), (0, 6));
         let mut table = Table::default();
         assert!(blocks.grow(&mut table, 20));
-        assert_eq!(blocks.cached(&texts[0]).0, 16);
-        assert_eq!(blocks.cached(&texts[1]).0, 48);
+        assert_eq!(blocks.cached(0, &texts[0]).0, 16);
+        assert_eq!(blocks.cached(0, &texts[1]).0, 48);
         blocks.check([&table].into_iter());
         blocks.release(&mut table);
         // Used again, the older text outlives the younger.
@@ -369,8 +390,8 @@ mod tests {
         assert_eq!(blocks.adopt(&mut table, &texts[0], 0), 16);
         blocks.release(&mut table);
         assert!(blocks.grow(&mut table, 5 * BLOCK));
-        assert_eq!(blocks.cached(&texts[0]).0, 16);
-        assert_eq!(blocks.cached(&texts[1]).0, 0);
+        assert_eq!(blocks.cached(0, &texts[0]).0, 16);
+        assert_eq!(blocks.cached(0, &texts[1]).0, 0);
     }
 
     #[test]
@@ -389,7 +410,7 @@ mod tests {
         let one = written(&mut blocks, &[1; 20]);
         let two = written(&mut blocks, &[2; 20]);
         assert_ne!(one.blocks()[0], two.blocks()[0]);
-        assert_eq!(blocks.cached(&[2; 20]).0, 0);
+        assert_eq!(blocks.cached(0, &[2; 20]).0, 0);
         // The same tokens after another beginning.
         let three = written(&mut blocks, &[1; 40]);
         assert_eq!(three.blocks()[0], one.blocks()[0]);
@@ -444,5 +465,34 @@ mod tests {
                 blocks.check(open.iter().map(|(table, ..)| table));
             }
         }
+    }
+
+    #[test]
+    fn what_was_written_with_an_adapter_is_found_by_that_adapter_alone() {
+        let tokens: Vec<u32> = (0..40).collect();
+        // Of equal hashes too: adapters are told apart by themselves.
+        for hash in [chain as ChainHash, |_, _| 7] {
+            let mut blocks = Blocks::with_hash(12, hash);
+            let mut tables = Vec::new();
+            for lora in [2, 0, 1] {
+                assert_eq!(blocks.cached(lora, &tokens).0, 0, "adapter {lora}");
+                let mut table = Table::through(lora);
+                assert_eq!(blocks.adopt(&mut table, &tokens, 0), 0, "adapter {lora}");
+                assert!(blocks.grow(&mut table, tokens.len()));
+                blocks.keep(&mut table, &tokens, tokens.len());
+                tables.push(table);
+            }
+            blocks.check(tables.iter());
+        }
+        let mut blocks = Blocks::new(12);
+        let mut table = Table::through(3);
+        assert!(blocks.grow(&mut table, tokens.len()));
+        blocks.keep(&mut table, &tokens, tokens.len());
+        let mut other = Table::through(3);
+        assert_eq!(blocks.adopt(&mut other, &tokens, 0), 32);
+        assert_eq!(other.blocks()[..2], table.blocks()[..2]);
+        assert_eq!(blocks.cached(3, &tokens).0, 32);
+        assert_eq!(blocks.cached(4, &tokens).0, 0);
+        blocks.check([&table, &other].into_iter());
     }
 }

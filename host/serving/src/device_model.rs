@@ -115,6 +115,7 @@ fn try_decoder(name: &str, decoder: &mut dyn Decoder) -> Result<(), LoadError> {
     at_least(name, "rows of a step", shape.max_rows, 1)?;
     at_least(name, "samples of a step", shape.max_samples, 1)?;
     let step = [StepSequence {
+        lora: 0,
         position: 0,
         tokens: vec![0],
         blocks: vec![0],

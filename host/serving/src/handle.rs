@@ -19,6 +19,8 @@ use crate::worker::Command;
 pub struct ModelHandle {
     shared: Arc<Shared>,
     slot: Arc<Slot>,
+    /// Which of the model's low-rank adapters requests go through; 0 for none.
+    lora: u32,
 }
 
 impl std::fmt::Debug for ModelHandle {
@@ -31,7 +33,21 @@ impl std::fmt::Debug for ModelHandle {
 
 impl ModelHandle {
     pub(crate) fn new(shared: Arc<Shared>, slot: Arc<Slot>) -> ModelHandle {
-        ModelHandle { shared, slot }
+        ModelHandle {
+            shared,
+            slot,
+            lora: 0,
+        }
+    }
+
+    /// The same name, whose model is asked through its low-rank adapter of this number, counted from 1. Everything but what
+    /// answers are made with is the model's own.
+    #[must_use]
+    pub fn through(&self, lora: u32) -> ModelHandle {
+        ModelHandle {
+            lora,
+            ..self.clone()
+        }
     }
 
     /// The name.
@@ -100,6 +116,7 @@ impl Model for ModelHandle {
                 .map(|deadline| self.shared.moment(deadline)),
             reply: GuardedReply::new(request.reply),
             submitted,
+            lora: self.lora,
             permit,
         };
         // If the thread has just ended, the submission is dropped here and its reply answers `Closed`.

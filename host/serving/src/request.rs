@@ -131,6 +131,8 @@ pub(crate) struct Submission {
     pub(crate) class: u8,
     pub(crate) deadline: Option<Moment>,
     pub(crate) submitted: Moment,
+    /// Which low-rank adapter of the model it goes through; 0 for none.
+    pub(crate) lora: u32,
     pub(crate) reply: GuardedReply,
     /// Held until the request's first step or its end.
     pub(crate) permit: Permit,

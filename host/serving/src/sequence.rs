@@ -70,6 +70,8 @@ pub(crate) struct SequenceIdentity {
     pub(crate) context: usize,
     pub(crate) seed: u64,
     pub(crate) queue_key: QueueKey,
+    /// Which low-rank adapter it goes through; 0 for none.
+    pub(crate) lora: u32,
 }
 
 /// What a drawn token did.
@@ -98,7 +100,7 @@ impl Sequence {
             key: identity.key,
             request: identity.request,
             choice: identity.choice,
-            table: Table::default(),
+            table: Table::through(identity.lora),
             written: 0,
             rate: GuessRate::default(),
             queue_key: identity.queue_key,

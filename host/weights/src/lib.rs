@@ -18,6 +18,7 @@ mod convert;
 mod error;
 mod format;
 mod gguf;
+mod lora;
 mod names;
 mod packed;
 mod random;
@@ -38,6 +39,7 @@ pub use gguf::{
     GgufError, GgufFormat, GgufPart, GgufSummary, GgufTokenizer, PartError, gguf_nearest,
     gguf_summary, gguf_vocabulary,
 };
+pub use lora::{Lora, LoraError, LowRank, MOST_RANK, adapted_digest};
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 pub use packed::{PackedFormat, Scheme, Stored};
 pub use reencoding::{Reencoded, RoundingLoss};

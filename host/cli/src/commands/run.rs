@@ -264,6 +264,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for served in served.iter().flatten().cloned() {
         match served {
             Served::Hosted(model) => models.push(model),
+            // Its base is among the hosted.
+            Served::Lora(_) => {}
             Served::Remote(model) => remote.push(model),
         }
     }

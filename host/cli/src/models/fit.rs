@@ -2,12 +2,13 @@
 
 use tidegate_contract::{BLOCK, Makes, Message, PromptPart, PromptTemplate, Role};
 use tidegate_control::config::{
-    Ask, BiasedToken, DEFAULT_CONTEXT, Generate, Holds, Mistake, Model, ModelStage, Pipeline,
-    Stage, StageKind, check_labels,
+    Ask, BiasedToken, DEFAULT_CONTEXT, Generate, Holds, LoraOf, Mistake, Model, ModelStage,
+    Pipeline, Stage, StageKind, check_labels,
 };
 use tidegate_grammar::{Compiler, Vocabulary};
 use tidegate_text::{PromptError, Tokenizer};
 
+use super::open::open_lora;
 use super::sizes::{KvRoom, kv_room};
 use super::{ModelFile, Splits};
 use crate::exit::with_causes;
@@ -75,6 +76,29 @@ fn thoughtless(pipeline: &Pipeline, index: usize, file: &ModelFile) -> Vec<Mista
     said.collect()
 }
 
+/// Whether a model is to be loaded here: a stage asks it, or one that adapts it.
+pub(crate) fn is_loaded(pipeline: &Pipeline, index: usize) -> bool {
+    let Some(model) = pipeline.models.get(index) else {
+        return false;
+    };
+    model.remote.is_none()
+        && model.lora.is_none()
+        && (asking(pipeline, index).next().is_some() || adapting(pipeline, index).next().is_some())
+}
+
+/// The models that are this one through a low-rank adapter and that a stage asks, by index, in the order of the adapters' numbers.
+pub(crate) fn adapting(
+    pipeline: &Pipeline,
+    base: usize,
+) -> impl Iterator<Item = (usize, &Model, &LoraOf)> {
+    let models = pipeline.models.iter().enumerate();
+    models.filter_map(move |(index, model)| {
+        let lora = model.lora.as_ref().filter(|lora| lora.base == base)?;
+        asking(pipeline, index).next()?;
+        Some((index, model, lora))
+    })
+}
+
 /// The stages that ask a model, always or under load.
 pub(crate) fn asking(
     pipeline: &Pipeline,
@@ -103,6 +127,11 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
         return Vec::new();
     };
     let mut found = Vec::new();
+    if let Some(lora) = &model.lora
+        && let Err(error) = open_lora(&lora.path, &file.checkpoint)
+    {
+        found.push(pipeline.mistake_of_model(model, with_causes(&error)));
+    }
     let own = file.own_context();
     if let Some(asked) = model.context.filter(|asked| *asked > own) {
         found.push(pipeline.mistake_of_model(

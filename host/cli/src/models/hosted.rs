@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::SystemTime;
 
+use anyhow::Context;
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
 use tidegate_control::config::{self, Ask, Generate, Pipeline};
 use tidegate_control::{ModelRefused, ModelReport};
@@ -12,9 +13,9 @@ use tidegate_serving::ModelHandle;
 use tidegate_text::Tokenizer;
 
 use super::biased;
-use super::fit::{around_prompt, asking, bias, mistakes};
+use super::fit::{adapting, around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, UsedAdapter};
-use super::open::{ModelFile, Splits};
+use super::open::{ModelFile, Splits, open_lora};
 use super::source::source;
 use crate::exit::with_causes;
 use crate::metrics::ModelNow;
@@ -46,6 +47,18 @@ struct Last {
     loaded: bool,
     /// What the biases of each of its stages mean.
     biases: Vec<Vec<(u32, f32)>>,
+    /// Its low-rank adapters, in the order of their numbers.
+    adapted: Vec<Adapted>,
+}
+
+/// A low-rank adapter of a loaded model.
+#[derive(Clone)]
+struct Adapted {
+    /// Index of the model that it makes of its base.
+    index: usize,
+    digest: String,
+    /// What the biases of each stage mean that asks that model.
+    biases: Vec<Vec<(u32, f32)>>,
 }
 
 impl HostedModel {
@@ -70,13 +83,32 @@ impl HostedModel {
         })
     }
 
-    /// What the biases of a stage mean, by the stage's index in the pipeline.
-    pub(crate) fn biases(&self, stage: usize) -> Vec<(u32, f32)> {
-        let place = asking(&self.pipeline, self.index).position(|(index, ..)| index == stage);
-        let biases = self.last().biases;
+    /// What the biases of a stage mean, by the stage's index in the pipeline: of one that asks `model`, which is this one or one of
+    /// its adapters.
+    pub(crate) fn biases(&self, model: usize, stage: usize) -> Vec<(u32, f32)> {
+        let place = asking(&self.pipeline, model).position(|(index, ..)| index == stage);
+        let last = self.last();
+        let adapted = last.adapted.into_iter().find(|of| of.index == model);
+        let biases = adapted.map_or(last.biases, |of| of.biases);
         place
             .and_then(|place| biases.into_iter().nth(place))
             .unwrap_or_default()
+    }
+
+    /// Its place among the pipeline's models.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// What follows the name on its engine, through its adapter of this number.
+    pub(crate) fn through(&self, lora: u32) -> ModelHandle {
+        self.handle.through(lora)
+    }
+
+    /// The digest of an adapter, by the index of the model that it makes.
+    pub(crate) fn digest_of(&self, model: usize) -> Option<String> {
+        let adapted = self.last().adapted.into_iter().find(|of| of.index == model);
+        adapted.map(|of| of.digest)
     }
 
     /// Positions that are no room for a user message: those of the chat template and the system message; of a raw prompt
@@ -121,7 +153,12 @@ impl HostedModel {
                 before.facts.context
             )));
         }
-        if biases(&self.pipeline, self.index, &file).map_err(refused)? != before.biases {
+        let mut same = biases(&self.pipeline, self.index, &file).map_err(refused)? == before.biases;
+        for adapted in &before.adapted {
+            let now = biases(&self.pipeline, adapted.index, &file).map_err(refused)?;
+            same &= now == adapted.biases;
+        }
+        if !same {
             return Err(ModelRefused::Refused(
                 "logit-bias means other tokens in its vocabulary; start the pipeline with it"
                     .to_owned(),
@@ -250,7 +287,23 @@ fn load(
 ) -> anyhow::Result<(ModelHandle, Last)> {
     let model = &pipeline.models[index];
     let biases = biases(pipeline, index, file)?;
-    let mut source = source(model, adapters.limits(), adapter, file)?;
+    let (mut loras, mut adapted) = (Vec::new(), Vec::new());
+    for (index, model, of) in adapting(pipeline, index) {
+        let lora = open_lora(&of.path, &file.checkpoint)
+            .with_context(|| format!("model {}", model.name))?;
+        adapted.push(Adapted {
+            index,
+            digest: lora.digest(),
+            biases: self::biases(pipeline, index, file)?,
+        });
+        loras.push(lora);
+    }
+    let with_adapters = match loras.is_empty() {
+        true => None,
+        false => Some(file.adapted(loras)?),
+    };
+    let source_file = with_adapters.as_ref().unwrap_or(file);
+    let mut source = source(model, adapters.limits(), adapter, source_file)?;
     let structures = asking(pipeline, index).filter_map(|(_, _, kind)| match &kind.ask {
         Ask::Generate(generate) => generate.parameters.structure.clone(),
         Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
@@ -263,6 +316,7 @@ fn load(
         path = %file.path.display(),
         digest = facts.digest,
         adapter = facts.adapter,
+        loras = adapted.len(),
         "model loaded"
     );
     let last = Last {
@@ -272,6 +326,7 @@ fn load(
         makes: file.makes(),
         loaded: true,
         biases,
+        adapted,
     };
     Ok((handle, last))
 }

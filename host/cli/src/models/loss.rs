@@ -53,6 +53,7 @@ fn logits(
     blocks: &[u32],
 ) -> Result<Vec<f32>, DecodeError> {
     let step = StepSequence {
+        lora: 0,
         position: at as u32,
         tokens: piece.to_vec(),
         blocks: blocks.to_vec(),
@@ -110,6 +111,7 @@ mod tests {
     fn counter(context: usize) -> Counter {
         Counter {
             shape: DecoderShape {
+                loras: 0,
                 vocabulary: 4,
                 context,
                 blocks: 4,

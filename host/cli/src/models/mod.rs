@@ -4,6 +4,7 @@ mod biased;
 mod fit;
 mod gpu;
 mod hosted;
+mod lora;
 mod loss;
 mod memory;
 mod open;
@@ -16,12 +17,13 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use fit::{Fit, asking, check};
+pub(crate) use fit::{Fit, adapting, asking, check, is_loaded};
 pub(crate) use gpu::{Adapters, selector};
 pub(crate) use hosted::HostedModel;
+pub(crate) use lora::LoraModel;
 pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};
 pub(crate) use memory::{available_memory, whole_memory};
-pub(crate) use open::{ModelFile, Splits, open_checkpoint, open_tokenizer};
+pub(crate) use open::{ModelFile, Splits, open_checkpoint, open_tokenizer, with_loras};
 pub(crate) use remote::{look as look_at_remote, open as open_remote};
 pub(crate) use remote_report::{line as remote_line, report as remote_report};
 pub(crate) use served::Served;

@@ -8,7 +8,7 @@ use tidegate_contract::{GgufVocabulary, Makes};
 use tidegate_control::config::Model;
 use tidegate_infer::MappedFiles;
 use tidegate_text::{LoadError, Tokenizer};
-use tidegate_weights::{Architecture, Checkpoint, EncoderHead};
+use tidegate_weights::{Architecture, Checkpoint, EncoderHead, Lora};
 use tracing::warn;
 
 /// A model's files.
@@ -37,6 +37,15 @@ impl ModelFile {
     /// Opens what a pipeline file names.
     pub(crate) fn of(model: &Model) -> anyhow::Result<ModelFile> {
         ModelFile::open(&model.path, Splits::Named(model.pre_tokenizer.as_deref()))
+    }
+
+    /// The same with low-rank adapters, which were opened for it.
+    pub(crate) fn adapted(&self, loras: Vec<Lora>) -> anyhow::Result<ModelFile> {
+        Ok(ModelFile {
+            path: self.path.clone(),
+            checkpoint: Arc::new(open_checkpoint(&self.path)?.adapted(loras)),
+            tokenizer: self.tokenizer.clone(),
+        })
     }
 
     /// Token ids the model knows.
@@ -98,6 +107,24 @@ pub(crate) fn open_checkpoint(path: &Path) -> anyhow::Result<Checkpoint> {
     let checkpoint = Checkpoint::open(path, &MappedFiles)?;
     checkpoint.check()?;
     Ok(checkpoint)
+}
+
+/// Opens a low-rank adapter of a model.
+pub(crate) fn open_lora(path: &Path, base: &Checkpoint) -> anyhow::Result<Lora> {
+    let base = base.decoder().with_context(|| {
+        format!(
+            "{} makes no text, and is not adapted",
+            base.path().display()
+        )
+    })?;
+    Ok(Lora::open(path, base, &MappedFiles)?)
+}
+
+/// A model with low-rank adapters.
+pub(crate) fn with_loras(base: Checkpoint, paths: &[PathBuf]) -> anyhow::Result<Checkpoint> {
+    let loras = paths.iter().map(|path| open_lora(path, &base));
+    let loras = loras.collect::<anyhow::Result<Vec<Lora>>>()?;
+    Ok(base.adapted(loras))
 }
 
 /// What is named for GGUF files that do not say how their texts are split.

@@ -6,13 +6,15 @@ use tidegate_connect::remote::RemoteModel;
 use tidegate_contract::{Model, ModelFacts};
 use tidegate_control::config::{BiasedToken, Generate, Holds};
 
-use super::HostedModel;
+use super::{HostedModel, LoraModel};
 
 /// A model of the pipeline.
 #[derive(Clone)]
 pub(crate) enum Served {
     /// It is loaded here.
     Hosted(Arc<HostedModel>),
+    /// It is one of these, through a low-rank adapter.
+    Lora(Arc<LoraModel>),
     /// Another server has it.
     Remote(Arc<RemoteModel>),
 }
@@ -22,6 +24,7 @@ impl Served {
     pub(crate) fn model(&self) -> Arc<dyn Model> {
         match self {
             Served::Hosted(model) => model.clone(),
+            Served::Lora(model) => model.clone(),
             Served::Remote(model) => model.clone(),
         }
     }
@@ -35,7 +38,7 @@ impl Served {
     pub(crate) fn holds(&self) -> Holds {
         let holds = Holds::positions(self.facts().context as usize);
         match self {
-            Served::Hosted(_) => holds,
+            Served::Hosted(_) | Served::Lora(_) => holds,
             Served::Remote(model) => Holds {
                 answer: model.most_tokens() as usize,
                 ..holds
@@ -43,10 +46,11 @@ impl Served {
         }
     }
 
-    /// The one that is loaded here, if it is.
-    pub(crate) fn hosted(&self) -> Option<&Arc<HostedModel>> {
+    /// The one that is loaded here, if it is: of an adapter its base.
+    fn hosted(&self) -> Option<&HostedModel> {
         match self {
             Served::Hosted(model) => Some(model),
+            Served::Lora(model) => Some(model.base()),
             Served::Remote(_) => None,
         }
     }
@@ -54,7 +58,7 @@ impl Served {
     /// The one that another server has, if it is.
     pub(crate) fn remote(&self) -> Option<&Arc<RemoteModel>> {
         match self {
-            Served::Hosted(_) => None,
+            Served::Hosted(_) | Served::Lora(_) => None,
             Served::Remote(model) => Some(model),
         }
     }
@@ -63,6 +67,7 @@ impl Served {
     pub(crate) fn around_prompt(&self, generate: &Generate) -> anyhow::Result<usize> {
         match self {
             Served::Hosted(model) => model.around_prompt(generate),
+            Served::Lora(model) => model.base().around_prompt(generate),
             Served::Remote(model) => {
                 let system = generate.system.as_deref();
                 let system = system.map(|text| model.count_tokens(text)).transpose()?;
@@ -79,7 +84,8 @@ impl Served {
     /// What the biases of a stage mean, by the stage's index in the pipeline.
     pub(crate) fn biases(&self, stage: usize, generate: &Generate) -> Vec<(u32, f32)> {
         match self {
-            Served::Hosted(model) => model.biases(stage),
+            Served::Hosted(model) => model.biases(model.index(), stage),
+            Served::Lora(model) => model.biases(stage),
             Served::Remote(_) => {
                 let ids = generate
                     .bias

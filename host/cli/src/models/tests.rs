@@ -1,5 +1,7 @@
 //! A model on a real adapter, as a pipeline has it.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use tidegate_contract::{
 };
 use tidegate_control::config::{self, Pipeline};
 
-use super::{Adapters, HostedModel};
+use super::{Adapters, HostedModel, Served, open_checkpoint};
 
 const MODEL: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -18,6 +20,18 @@ const MODEL: &str = concat!(
 );
 
 fn pipeline() -> Pipeline {
+    let stages = r#"
+[[stage]]
+name = "answer"
+model = "support"
+prompt = "{text}"
+max-tokens = 8
+"#;
+    pipeline_of(stages)
+}
+
+/// A pipeline with the demo's model, and what else its file has.
+fn pipeline_of(more: &str) -> Pipeline {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pipeline.toml");
     std::fs::write(directory.path().join("in.jsonl"), "{}\n").unwrap();
@@ -37,11 +51,7 @@ adapter = "cpu"
 sequences = 2
 context = 256
 
-[[stage]]
-name = "answer"
-model = "support"
-prompt = "{{text}}"
-max-tokens = 8
+{more}
 
 [sink.out]
 type = "file"
@@ -63,7 +73,7 @@ impl Reply for Waiting {
 }
 
 /// The tokens of an answer.
-fn ask(model: &HostedModel, id: u64) -> Vec<u32> {
+fn ask(model: &dyn Model, id: u64) -> Vec<u32> {
     let (reply, answer) = channel();
     let request = Request {
         id: RequestId(id),
@@ -130,4 +140,109 @@ fn a_model_that_is_loaded_after_an_unnoticed_loss_gets_a_new_device() {
     let mut third = None;
     opened(&mut third);
     assert_eq!(second, third);
+}
+
+/// Writes an adapter of the demo's model: of every query and every down projection, with numbers of this size in B.
+fn write_adapter(directory: &Path, size: f32) {
+    let checkpoint = open_checkpoint(Path::new(MODEL)).unwrap();
+    let config = checkpoint.decoder().unwrap();
+    let (rank, query) = (5, config.heads * config.head_dim);
+    let modules = [
+        ("self_attn.q_proj", query, config.hidden),
+        ("mlp.down_proj", config.hidden, config.intermediate),
+    ];
+    let (mut header, mut data) = (Vec::new(), Vec::<u8>::new());
+    for layer in 0..config.layers.len() {
+        for (module, rows, width) in modules {
+            for (which, shape, size) in [("A", [rank, width], 0.3), ("B", [rows, rank], size)] {
+                let begin = data.len();
+                for index in 0..shape[0] * shape[1] {
+                    let number = ((index * 7919 % 1013) as f32 / 506.0 - 1.0) * size;
+                    data.extend(number.to_le_bytes());
+                }
+                header.push(format!(
+                    "\"base_model.model.model.layers.{layer}.{module}.lora_{which}.weight\":{{\"dtype\":\"F32\",\"shape\":[{},{}],\"data_offsets\":[{begin},{}]}}",
+                    shape[0], shape[1], data.len()
+                ));
+            }
+        }
+    }
+    let header = format!("{{{}}}", header.join(","));
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.into_bytes());
+    file.extend(data);
+    std::fs::create_dir_all(directory).unwrap();
+    std::fs::write(directory.join("adapter_model.safetensors"), file).unwrap();
+    let config = r#"{"peft_type": "LORA", "r": 5, "lora_alpha": 10}"#;
+    std::fs::write(directory.join("adapter_config.json"), config).unwrap();
+}
+
+#[test]
+fn models_that_are_adapters_of_one_answer_each_as_itself() {
+    let adapters = tempfile::tempdir().unwrap();
+    let (strong, idle) = (adapters.path().join("strong"), adapters.path().join("idle"));
+    write_adapter(&strong, 0.5);
+    write_adapter(&idle, 0.0);
+    let mut more = String::new();
+    for (name, path) in [("strong", &strong), ("idle", &idle)] {
+        more += &format!("[model.{name}]\ntype = \"lora\"\nbase = \"support\"\npath = {path:?}\n");
+    }
+    for model in ["strong", "idle"] {
+        more += &format!(
+            "[[stage]]\nname = \"by-{model}\"\nmodel = \"{model}\"\nprompt = \"{{text}}\"\nmax-tokens = 8\n"
+        );
+    }
+    // Nobody asks the base itself; it is loaded all the same.
+    let pipeline = Arc::new(pipeline_of(&more));
+    assert!(
+        super::check(&pipeline).is_empty(),
+        "{:?}",
+        super::check(&pipeline)
+    );
+    let Ok(models) = crate::wire::load_models(&pipeline, Some("cpu"), &BTreeMap::new()) else {
+        panic!("the models are loaded");
+    };
+    let models: Vec<Served> = models.into_iter().flatten().collect();
+    let [base, strong, idle] = &models[..] else {
+        panic!("{}", models.len());
+    };
+    assert!(matches!(base, Served::Hosted(_)) && matches!(strong, Served::Lora(_)));
+    let answers: Vec<Vec<u32>> = [base, strong, idle]
+        .iter()
+        .zip(1..)
+        .map(|(served, id)| ask(served.model().as_ref(), id))
+        .collect();
+    assert_ne!(answers[0], answers[1]);
+    assert_eq!(answers[0], answers[2], "B is zero");
+    // In any order, whatever is kept of the same prompt.
+    assert_eq!(ask(strong.model().as_ref(), 5), answers[1]);
+    assert_eq!(ask(base.model().as_ref(), 6), answers[0]);
+    let facts = [base, strong, idle].map(Served::facts);
+    assert_eq!(facts[1].name, "strong");
+    assert_eq!(facts[1].context, facts[0].context);
+    let digests = facts.map(|facts| facts.digest);
+    assert!(digests[0] != digests[1] && digests[1] != digests[2] && digests[0] != digests[2]);
+    assert!(digests.iter().all(|digest| digest.starts_with("sha256:")));
+}
+
+#[test]
+fn an_adapter_that_does_not_fit_is_found_before_anything_is_loaded() {
+    let adapters = tempfile::tempdir().unwrap();
+    write_adapter(adapters.path(), 1.0);
+    let config = r#"{"peft_type": "LORA", "r": 4, "lora_alpha": 10}"#;
+    std::fs::write(adapters.path().join("adapter_config.json"), config).unwrap();
+    let more = format!(
+        "[model.other]\ntype = \"lora\"\nbase = \"support\"\npath = {:?}\n[[stage]]\nname = \"answer\"\n\
+         model = \"other\"\nprompt = \"{{text}}\"\nmax-tokens = 8\n",
+        adapters.path()
+    );
+    let mistakes = super::check(&pipeline_of(&more));
+    let [mistake] = &mistakes[..] else {
+        panic!("{mistakes:?}");
+    };
+    assert!(mistake.key.contains("model.other"), "{mistake}");
+    assert!(
+        mistake.what.contains("lora_A.weight` has shape [5, "),
+        "{mistake}"
+    );
 }

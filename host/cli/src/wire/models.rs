@@ -9,12 +9,12 @@ use tidegate_control::config::Pipeline;
 use tidegate_infer::AdapterError;
 
 use crate::exit::Failure;
-use crate::models::{Adapters, HostedModel, Served, asking, selector};
+use crate::models::{Adapters, HostedModel, LoraModel, Served, adapting, is_loaded, selector};
 
 /// The pipeline's models in its order; none for one that no stage asks.
 pub(crate) type Models = Vec<Option<Served>>;
 
-/// Loads every model that a stage asks; those of other servers are open. `adapter` goes before what the pipeline file
+/// Loads every model that a stage asks, or an adapter of it; those of other servers are open. `adapter` goes before what the pipeline file
 /// says.
 pub(crate) fn load(
     pipeline: &Arc<Pipeline>,
@@ -28,7 +28,7 @@ pub(crate) fn load(
             models.push(Some(Served::Remote(remote.clone())));
             continue;
         }
-        if asking(pipeline, index).next().is_none() {
+        if !is_loaded(pipeline, index) {
             models.push(None);
             continue;
         }
@@ -40,6 +40,15 @@ pub(crate) fn load(
         let hosted = HostedModel::load(pipeline, index, &adapters, &used)
             .with_context(|| format!("model {} ({})", model.name, model.path.display()))?;
         models.push(Some(Served::Hosted(Arc::new(hosted))));
+    }
+    for base in 0..models.len() {
+        let Some(Served::Hosted(hosted)) = models[base].clone() else {
+            continue;
+        };
+        for (number, (index, _, lora)) in (1..).zip(adapting(pipeline, base)) {
+            let adapted = LoraModel::new(&hosted, index, number, &lora.path);
+            models[index] = Some(Served::Lora(Arc::new(adapted)));
+        }
     }
     Ok(models)
 }

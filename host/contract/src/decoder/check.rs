@@ -15,9 +15,13 @@ impl DecoderShape {
     pub fn check(&self, step: &[StepSequence]) -> Result<(), DecodeError> {
         let (mut rows, mut samples) = (0, 0);
         for (index, sequence) in step.iter().enumerate() {
-            let refuse = |what, value, limit| refused(index, what, value, limit);
+            let refuse = |what, value: &dyn ToString, limit| refused(index, what, value, limit);
             self.check_tokens(sequence).map_err(|e| e.of(index))?;
             self.check_blocks(sequence).map_err(|e| e.of(index))?;
+            if sequence.lora as usize > self.loras {
+                let limit = format!("at most the adapters there are, {}", self.loras);
+                return Err(refuse("low-rank adapter", &sequence.lora, limit));
+            }
             rows += sequence.tokens.len();
             if rows > self.max_rows {
                 let limit = format!("at most {}", self.max_rows);

@@ -81,7 +81,7 @@ pub use internal::{Changelog, NewTopic};
 pub use mistake::{Mistake, Mistakes};
 pub use models::{
     AdapterChoice, Ask, BiasedToken, DEFAULT_CONTEXT, Engine, Generate, Holds, Into, KvPrecision,
-    Model, ModelStage, Order, Truncated, Turn,
+    LoraOf, Model, ModelStage, Order, Truncated, Turn,
 };
 pub use outputs::{check_labels, check_outputs};
 pub use pipeline::{

@@ -60,9 +60,20 @@ pub struct Model {
     pub pre_tokenizer: Option<String>,
     /// A small model of the same vocabulary that guesses tokens ahead; absolute.
     pub draft: Option<PathBuf>,
+    /// If it is another model of the file through a low-rank adapter: the rest is then that model's.
+    pub lora: Option<LoraOf>,
     /// If another server has it: that is asked, and nothing is loaded. Then only name, context and queue are of use here.
     pub remote: Option<Box<RemoteModel>>,
     pub(super) place: Span,
+}
+
+/// A low-rank adapter of a model that is loaded here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoraOf {
+    /// Index of that model.
+    pub base: usize,
+    /// A directory with `adapter_config.json` and `adapter_model.safetensors`; absolute.
+    pub path: PathBuf,
 }
 
 /// How keys and values are kept.

@@ -98,6 +98,37 @@ const MODEL_FILES: [&str; 4] = [
     "tokenizer.json",
 ];
 
+/// What an adapter's directory has.
+const ADAPTER_FILES: [&str; 2] = ["adapter_config.json", "adapter_model.safetensors"];
+
+/// The directory of a low-rank adapter.
+pub(crate) fn check_adapter(
+    found: &Findings,
+    directory: &Directory,
+    typed: &Typed<String>,
+) -> PathBuf {
+    let path = directory.resolve(&typed.value);
+    for file in ADAPTER_FILES {
+        directory.uses(&path.join(file), typed);
+    }
+    let missing = ADAPTER_FILES
+        .into_iter()
+        .filter(|file| !path.join(file).is_file());
+    let missing: Vec<&str> = missing.collect();
+    if !path.is_dir() {
+        let what = format!(
+            "there is no directory {:?} in {}",
+            typed.value,
+            directory.path.display()
+        );
+        found.about(typed, what);
+    } else if !missing.is_empty() {
+        let what = format!("{:?} has no {}", typed.value, missing.join(", no "));
+        found.about(typed, what);
+    }
+    path
+}
+
 /// A model's directory, or its `.gguf` file.
 pub(crate) fn check_model(
     found: &Findings,

@@ -36,17 +36,59 @@ pub(crate) fn read_engine(table: Table<'_>) -> Engine {
 }
 
 /// Where a model is.
-const TYPES: [(&str, Option<Type>); 3] = [
-    ("local", None),
-    ("openai", Some(Type::OpenAi)),
-    ("kserve", Some(Type::Kserve)),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Local,
+    /// It is another that is loaded here, through a low-rank adapter.
+    Lora,
+    Remote(Type),
+}
+
+const TYPES: [(&str, Where); 4] = [
+    ("local", Where::Local),
+    ("lora", Where::Lora),
+    ("openai", Where::Remote(Type::OpenAi)),
+    ("kserve", Where::Remote(Type::Kserve)),
+];
+
+/// Keys that a model with a low-rank adapter has of its base.
+const BASE_KEYS: [&str; 10] = [
+    "adapter",
+    "sequences",
+    "context",
+    "queue",
+    "kv-memory",
+    "kv-precision",
+    "reproducible",
+    "kernels",
+    "pre-tokenizer",
+    "draft",
 ];
 
 /// Reads a `[model.NAME]`.
 pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
     let kind = table.word("type", &TYPES);
     let known = table.get("type").is_none() || kind.is_some();
-    let protocol = kind.and_then(|typed| typed.value);
+    let place = kind.map_or(Where::Local, |typed| typed.value);
+    let protocol = match place {
+        Where::Remote(protocol) => Some(protocol),
+        Where::Local | Where::Lora => None,
+    };
+    let base = match place {
+        Where::Lora => {
+            table.misplaced(&BASE_KEYS, "belongs to the model that base names");
+            table.misplaced(&REMOTE_KEYS, "belongs to a model that another server has");
+            let base = table.string("base");
+            if table.get("base").is_none() {
+                table.missing("base", "base = \"chat\", the model that is adapted");
+            }
+            base
+        }
+        Where::Local | Where::Remote(_) => {
+            table.misplaced(&["base"], "belongs to a model of type \"lora\"");
+            None
+        }
+    };
     let context = table
         .count("context", 16..=1_048_576)
         .map(|typed| typed.value);
@@ -58,10 +100,11 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
     }
     let path = table.string("path");
     if known && protocol.is_none() && table.get("path").is_none() {
-        table.missing(
-            "path",
-            "path = \"model\", the model's directory or .gguf file",
-        );
+        let example = match place {
+            Where::Lora => "path = \"adapter\", the adapter's directory",
+            _ => "path = \"model\", the model's directory or .gguf file",
+        };
+        table.missing("path", example);
     }
     let adapter = match table.get("adapter") {
         None => AdapterChoice::Any,
@@ -109,6 +152,8 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         kernels: read_kernels(&table, reproducible),
         pre_tokenizer: table.string("pre-tokenizer").map(|typed| typed.value),
         draft: table.string("draft"),
+        is_lora: place == Where::Lora,
+        base,
         remote,
     };
     // One of no known type says nothing of its other keys: they may well be right.

@@ -12,9 +12,10 @@ use super::feeds::{
 use super::files::{Files, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
 use super::internal::{Origin, Written, check_ingest, check_internal, default_letters};
-use super::models::Model;
-use super::named::{check_file, check_file_of_machine, check_model};
+use super::models::{LoraOf, Model};
+use super::named::{check_adapter, check_file, check_file_of_machine, check_model};
 use super::names::Names;
+use super::nearest::nearest;
 use super::pipeline::{
     Decoding, KafkaSource, MetricsToken, Pipeline, Sink, SinkKind, Source, SourceKind,
 };
@@ -26,6 +27,47 @@ use super::resolve_order::resolve_orders;
 use super::resolve_stage::{resolve_stage, resolve_tokens};
 use super::topics::{check_groups, check_letters_are_not_read, warn_read};
 use super::typed::{TypedAdmin, TypedFile, TypedSource, TypedSourceKind};
+
+/// Finds the models that others adapt, whose keys those have too.
+fn resolve_adapters(found: &Findings, bases: &[Option<Typed<String>>], models: &mut [Model]) {
+    for index in 0..models.len() {
+        let Some(Some(typed)) = bases.get(index) else {
+            continue;
+        };
+        let name = &typed.value;
+        let Some(base) = models.iter().position(|model| model.name == *name) else {
+            let near = nearest(name, models.iter().map(|model| model.name.as_str()));
+            let what = match near {
+                Some(near) => format!("there is no model {name:?}; did you mean {near:?}?"),
+                None => format!("there is no model {name:?}; write [model.{name}] with its path"),
+            };
+            found.about(typed, what);
+            continue;
+        };
+        let wrong = match () {
+            () if bases[base].is_some() => Some("is adapted itself; name the model that it adapts"),
+            () if models[base].remote.is_some() => {
+                Some("is on another server; name one that is loaded here")
+            }
+            () => None,
+        };
+        if let Some(wrong) = wrong {
+            found.about(typed, format!("model {name:?} {wrong}"));
+            continue;
+        }
+        let own = &models[index];
+        models[index] = Model {
+            lora: Some(LoraOf {
+                base,
+                path: own.path.clone(),
+            }),
+            name: own.name.clone(),
+            place: own.place.clone(),
+            draft: None,
+            ..models[base].clone()
+        };
+    }
+}
 
 /// The meaning of a file. It may be used only if `found` has no mistake: what could not be read is left out.
 pub(crate) fn resolve(
@@ -57,14 +99,21 @@ pub(crate) fn resolve(
         .iter()
         .filter_map(|model| Some(model.remote.as_ref()?.url.clone()))
         .collect();
-    let models: Vec<Model> = typed
+    let bases: Vec<Option<Typed<String>>> = typed
+        .models
+        .iter()
+        .map(|model| model.base.clone())
+        .collect();
+    let mut models: Vec<Model> = typed
         .models
         .into_iter()
         .map(|model| Model {
             path: match &model.path {
+                Some(path) if model.is_lora => check_adapter(found, directory, path),
                 Some(path) if model.remote.is_none() => check_model(found, directory, path),
                 _ => PathBuf::new(),
             },
+            lora: None,
             draft: model
                 .draft
                 .as_ref()
@@ -90,6 +139,8 @@ pub(crate) fn resolve(
             }),
         })
         .collect();
+
+    resolve_adapters(found, &bases, &mut models);
 
     let stage_count = typed.stages.len();
     let mut tokens = resolve_tokens(found, &typed.stages)
@@ -198,6 +249,12 @@ pub(crate) fn resolve(
     // Where inputs are wrong, what is not taken follows from that.
     if found.is_clean() {
         names.warn_unused(found, &stages, &sinks);
+    }
+    // What an adapter is for is loaded for it.
+    for (index, model) in models.iter().enumerate() {
+        if let Some(LoraOf { base, .. }) = &model.lora {
+            used_models[*base] |= used_models[index];
+        }
     }
     for (name, used) in model_places.iter().zip(used_models) {
         if !used {

@@ -164,6 +164,9 @@ pub(crate) struct TypedModel {
     pub(crate) kernels: Option<String>,
     pub(crate) pre_tokenizer: Option<String>,
     pub(crate) draft: Option<Typed<String>>,
+    /// Whether it is another model through a low-rank adapter, and which.
+    pub(crate) is_lora: bool,
+    pub(crate) base: Option<Typed<String>>,
     /// What is known of one that another server has.
     pub(crate) remote: Option<Box<TypedRemote>>,
 }

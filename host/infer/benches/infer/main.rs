@@ -4,6 +4,7 @@
 //! `TIDEGATE_ADAPTER` and `TIDEGATE_KERNELS` choose where and with what; by default the first adapter and its kernels.
 //! Models are random: speed does not depend on the values.
 
+mod adapters;
 mod attention;
 mod products;
 mod sampling;
@@ -33,6 +34,6 @@ fn configured() -> Criterion {
 criterion_group!(
     name = benches;
     config = configured();
-    targets = products::benches, attention::benches, sampling::benches, throughput::benches
+    targets = products::benches, attention::benches, sampling::benches, throughput::benches, adapters::benches
 );
 criterion_main!(benches);

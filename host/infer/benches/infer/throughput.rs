@@ -34,6 +34,7 @@ fn load() -> Result<GpuDecoder, Box<dyn std::error::Error>> {
 fn sequence(index: usize, position: u32, tokens: usize) -> StepSequence {
     let blocks = (position as usize + tokens).div_ceil(BLOCK);
     StepSequence {
+        lora: 0,
         position,
         tokens: vec![0; tokens],
         blocks: (index * blocks..(index + 1) * blocks)

@@ -11,6 +11,7 @@ use tracing::{debug, info, warn};
 
 use super::fusion::Fusion;
 use super::loading::{DecoderLoading, DeviceStepBuffers};
+use super::lora::LoraSizes;
 use super::passes::{Piece, passes};
 use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
@@ -140,7 +141,10 @@ impl GpuDecoder {
         };
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
         let fusion = Fusion::of(config, options.kv, kernels, traits);
-        let sizes = DecoderSizes::new(config, options, kernels, fusion);
+        let sizes = DecoderSizes {
+            loras: LoraSizes::of(checkpoint, config)?,
+            ..DecoderSizes::new(config, options, kernels, fusion)
+        };
         let mut memory = sizes.report(weights);
         let loading = DecoderLoading {
             site: Site::Device(gpu),
@@ -199,7 +203,10 @@ impl GpuDecoder {
         }
         let mut decoder = GpuDecoder {
             gpu: gpu.clone(),
-            shape: options.shape(config),
+            shape: DecoderShape {
+                loras: checkpoint.loras().len(),
+                ..options.shape(config)
+            },
             memory,
             kernels,
             products,
@@ -329,15 +336,28 @@ impl GpuDecoder {
         let most = self.shape.max_rows.min(room).min(9);
         let mut sampled = Vec::new();
         let (plain, every_stage) = (Sampling::default(), self.every_stage());
-        let compiled = [(1, &plain), (4, &plain), (most, &plain), (1, &every_stage)];
-        let measured = [(1, &plain), (most, &plain)];
-        for (index, (rows, sampling)) in compiled.into_iter().chain(measured).enumerate() {
+        // Of all adapters the first: they run the same kernels.
+        let adapted = u32::from(self.shape.loras > 0);
+        let compiled = [
+            (1, &plain, 0),
+            (4, &plain, 0),
+            (most, &plain, 0),
+            (1, &every_stage, 0),
+            (1, &plain, adapted),
+            (4, &plain, adapted),
+            (most, &plain, adapted),
+        ];
+        let compiled = &compiled[..if adapted > 0 { 7 } else { 4 }];
+        let measured = [(1, &plain, 0), (most, &plain, 0)];
+        let steps = compiled.iter().copied().chain(measured);
+        for (index, (rows, sampling, lora)) in steps.enumerate() {
             if index == compiled.len() {
                 // What the steps up to here took was compiling.
                 self.speed = SpeedEstimate::new(self.gpu.is_software());
             }
             let rows = rows.min(most);
             let sequence = StepSequence {
+                lora,
                 position: 0,
                 tokens: vec![0; rows],
                 blocks: vec![0],
@@ -493,6 +513,12 @@ impl GpuDecoder {
             0,
             bytemuck::cast_slice(&self.words.tables),
         );
+        // Where no row has an adapter nobody reads it.
+        if let Some(loras) = &self.step_buffers.loras
+            && self.words.loras.iter().any(|[lora, _]| *lora > 0)
+        {
+            queue.write_buffer(loras, 0, bytemuck::cast_slice(&self.words.loras));
+        }
     }
 
     fn run_pass(

@@ -4,13 +4,15 @@ use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig};
 
 use super::experts::{ExpertRows, FeedForward};
 use super::fusion::Fusion;
+use super::lora::{OfLayer, adapt_stream, adapted_product};
 use super::sizes::{DecoderSizes, attention_matrices, layer_heads};
 use super::{DecoderOptions, StepWords};
 use crate::buffer::Buffer;
 use crate::kernels::{Heads, KernelSet, KvBuffers, NormStore, Store};
 use crate::load_error::LoadError;
 use crate::matrix::{
-    Arrived, BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing, upload_vector,
+    Arrived, BeforeNorm, HeadsOutput, Input, LoraMatrix, LoraRows, Matrix, Output, Packing,
+    upload_vector,
 };
 use crate::program::{Builder, Count, Plan};
 use crate::sampling::Sampler;
@@ -42,6 +44,8 @@ pub(super) struct StepBuffers<B = Buffer> {
     pub(super) logits: B,
     /// What a step draws: `shaders/sampling/sampling_result.wgsl`. The next step begins with it.
     pub(super) drawn: B,
+    /// Which adapter each row of a step has, if the model has any: `shaders/lora/slots.wgsl`.
+    pub(super) loras: Option<B>,
 }
 
 /// The same on a device.
@@ -58,6 +62,10 @@ impl StepBuffers {
             tables: self.tables.on_device()?.clone(),
             logits: self.logits.on_device()?.clone(),
             drawn: self.drawn.on_device()?.clone(),
+            loras: match &self.loras {
+                Some(loras) => Some(loras.on_device()?.clone()),
+                None => None,
+            },
         })
     }
 }
@@ -81,6 +89,8 @@ struct Rows {
     branch: Option<Buffer>,
     /// What layers with experts have beside.
     experts: Option<ExpertRows>,
+    /// What adapted products have beside.
+    loras: Option<LoraRows>,
 }
 
 impl Rows {
@@ -92,11 +102,24 @@ impl Rows {
             squares,
         })
     }
+
+    /// What adapts a product, if anything does.
+    fn adapters<'a>(
+        &'a self,
+        lora: Option<&'a LoraMatrix>,
+    ) -> Option<(&'a LoraMatrix, &'a LoraRows)> {
+        lora.zip(self.loras.as_ref())
+    }
 }
 
 impl<'a> DecoderLoading<'a> {
     /// Whether the adapter can bind a buffer whole.
-    fn fits(&self, what: &'static str, bytes: u64, remedy: &'static str) -> Result<(), LoadError> {
+    pub(super) fn fits(
+        &self,
+        what: &'static str,
+        bytes: u64,
+        remedy: &'static str,
+    ) -> Result<(), LoadError> {
         let limit = self.site.traits().largest_binding;
         if bytes > limit {
             return Err(LoadError::BufferTooLarge {
@@ -136,6 +159,10 @@ impl<'a> DecoderLoading<'a> {
             tables: self.storage("the block tables of a step", tables, lower)?,
             logits: self.storage("the logits of a step", logits as u64, "lower max_samples")?,
             drawn: self.storage("sampled tokens", drawn, "lower max_samples")?,
+            loras: match sizes.loras {
+                Some(_) => Some(self.activation("adapters of the rows of a step", 2)?),
+                None => None,
+            },
         })
     }
 
@@ -241,6 +268,7 @@ impl<'a> DecoderLoading<'a> {
                 None
             },
             experts: self.expert_rows()?,
+            loras: self.lora_rows(step_buffers)?,
         };
         let angles = self.angles()?;
         let embedding = self.checkpoint.tensor(DecoderTensor::Embedding)?;
@@ -292,9 +320,13 @@ impl<'a> DecoderLoading<'a> {
             false => 0,
         };
         let [qkv, output] = attention_matrices(self.checkpoint, config, layer, pairs)?;
-        let qkv = self.pack("queries, keys and values", qkv)?;
-        let output = self.pack("attention output", output)?;
         let feed_forward = FeedForward::of(self.checkpoint, config, layer)?;
+        let loras: OfLayer<LoraMatrix> = self.layer_loras(layer, [&qkv, &output], &feed_forward)?;
+        let qkv = (
+            &self.pack("queries, keys and values", qkv)?,
+            loras.qkv.as_ref(),
+        );
+        let output = self.pack("attention output", output)?;
         let of = |part| DecoderTensor::Layer(layer, part);
         let cache = || {
             let what = "keys or values of a layer";
@@ -313,7 +345,7 @@ impl<'a> DecoderLoading<'a> {
         match &rows.qkv {
             Some(projected) => {
                 let output = Output::Rows(projected, Store::Plain);
-                self.begin_branch(builder, norm, begun, &qkv, output, rows)?;
+                self.begin_branch(builder, norm, begun, qkv, output, rows)?;
                 builder.heads(&heads, [angles, &extras], [projected, &rows.queries], cache)?;
             }
             None => {
@@ -324,7 +356,7 @@ impl<'a> DecoderLoading<'a> {
                     angles,
                     extras: &extras,
                 });
-                self.begin_branch(builder, norm, begun, &qkv, output, rows)?;
+                self.begin_branch(builder, norm, begun, qkv, output, rows)?;
             }
         }
         let buffers = [&rows.queries, &rows.scratch, &rows.attended];
@@ -339,7 +371,8 @@ impl<'a> DecoderLoading<'a> {
         let norm = of(LayerTensor::MlpNorm);
         let dense = config.experts_of(layer).is_none();
         let around = (of(LayerTensor::PostAttentionNorm), dense.then_some(norm));
-        self.end_branch(builder, (&output, bias), &rows.attended, around, rows)?;
+        let output = (&output, loras.output.as_ref());
+        self.end_branch(builder, (output, bias), &rows.attended, around, rows)?;
 
         let [gate_up, down] = match (feed_forward, &rows.experts) {
             (FeedForward::Dense(matrices), _) => matrices,
@@ -361,11 +394,13 @@ impl<'a> DecoderLoading<'a> {
         let gate_up = self.pack("gate and up", gate_up)?;
         let down = self.pack("down", down)?;
         let gated = Output::Rows(&rows.active, Store::Gated(config.activation));
-        self.begin_branch(builder, norm, true, &gate_up, gated, rows)?;
+        let gate_up = (&gate_up, loras.gate_up.as_ref());
+        self.begin_branch(builder, norm, true, gate_up, gated, rows)?;
         let next = (layer + 1 < config.layers.len())
             .then_some(DecoderTensor::Layer(layer + 1, LayerTensor::AttentionNorm));
         let around = (of(LayerTensor::PostMlpNorm), next);
-        self.end_branch(builder, (&down, None), &rows.active, around, rows)
+        let down = (&down, loras.down.as_ref());
+        self.end_branch(builder, (down, None), &rows.active, around, rows)
     }
 
     /// The beginning of a branch: the norm of the stream, which the end of the branch before may have begun, and a product.
@@ -374,7 +409,7 @@ impl<'a> DecoderLoading<'a> {
         builder: &mut Builder<'_>,
         norm: DecoderTensor,
         begun: bool,
-        matrix: &Matrix,
+        (matrix, lora): (&Matrix, Option<&LoraMatrix>),
         output: Output<'_>,
         rows: &Rows,
     ) -> Result<(), LoadError> {
@@ -386,7 +421,7 @@ impl<'a> DecoderLoading<'a> {
                 Input::Rows(&rows.normed)
             }
         };
-        builder.matmul_into(matrix, input, output)
+        adapted_product(builder, matrix, rows.adapters(lora), input, output)
     }
 
     /// Norm of the stream, before a branch.
@@ -412,12 +447,13 @@ impl<'a> DecoderLoading<'a> {
     fn end_branch(
         &self,
         builder: &mut Builder<'_>,
-        (matrix, bias): (&Matrix, Option<Buffer>),
+        ((matrix, lora), bias): ((&Matrix, Option<&LoraMatrix>), Option<Buffer>),
         input: &Buffer,
         (post_norm, next_norm): (DecoderTensor, Option<DecoderTensor>),
         rows: &Rows,
     ) -> Result<(), LoadError> {
         let config = self.config;
+        let adapters = rows.adapters(lora);
         let Some(branch) = rows
             .branch
             .as_ref()
@@ -427,12 +463,21 @@ impl<'a> DecoderLoading<'a> {
             let next = rows.before_norm().zip(next_norm);
             return match next {
                 Some((before, norm)) => {
-                    builder.matmul_stream(matrix, buffers, &self.norm(norm)?, before)
+                    let norm = self.norm(norm)?;
+                    builder.matmul_stream(matrix, buffers, &norm, before)?;
+                    match adapters {
+                        Some(adapters) => adapt_stream(builder, adapters, buffers, (&norm, before)),
+                        None => Ok(()),
+                    }
                 }
-                None => builder.matmul(matrix, buffers, Store::Residual, Count::Rows),
+                None => {
+                    let stream = Output::Rows(&rows.stream, Store::Residual);
+                    adapted_product(builder, matrix, adapters, Input::Rows(input), stream)
+                }
             };
         };
-        builder.matmul(matrix, [input, branch], Store::Plain, Count::Rows)?;
+        let to = Output::Rows(branch, Store::Plain);
+        adapted_product(builder, matrix, adapters, Input::Rows(input), to)?;
         let mut result = branch;
         if let Some(bias) = bias {
             let (to, store) = if config.post_norms {

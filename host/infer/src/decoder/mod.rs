@@ -7,6 +7,7 @@ mod experts;
 mod fusion;
 mod gpu;
 mod loading;
+mod lora;
 mod options;
 mod paper;
 mod passes;

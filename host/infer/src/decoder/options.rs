@@ -61,6 +61,7 @@ impl DecoderOptions {
     #[must_use]
     pub fn shape(&self, config: &ModelConfig) -> DecoderShape {
         DecoderShape {
+            loras: 0,
             vocabulary: config.vocabulary,
             context: self.context,
             blocks: self.blocks,

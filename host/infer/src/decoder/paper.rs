@@ -5,6 +5,7 @@ use tidegate_weights::Checkpoint;
 
 use super::fusion::Fusion;
 use super::loading::DecoderLoading;
+use super::lora::LoraSizes;
 use super::passes::Piece;
 use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
@@ -50,7 +51,10 @@ pub(crate) fn on_paper(
     let config = decoder_config(checkpoint)?;
     options.check(config)?;
     let fusion = Fusion::of(config, options.kv, kernels, traits);
-    let sizes = DecoderSizes::new(config, options, kernels, fusion);
+    let sizes = DecoderSizes {
+        loras: LoraSizes::of(checkpoint, config)?,
+        ..DecoderSizes::new(config, options, kernels, fusion)
+    };
     let mut memory = sizes.report(weight_bytes(checkpoint, config, options)?);
     let loading = DecoderLoading {
         site: Site::Paper(traits),

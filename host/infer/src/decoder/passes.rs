@@ -51,6 +51,8 @@ pub(crate) struct StepWords {
     pub(crate) step: Vec<u32>,
     /// Block tables, one after another.
     pub(crate) tables: Vec<u32>,
+    /// `[rows]` of (adapter of the row or 0, the i-th row that has one): `shaders/lora/slots.wgsl`.
+    pub(crate) loras: Vec<[u32; 2]>,
     /// What each row sees.
     pub(crate) row_contexts: Vec<RowContext>,
     /// How attention takes rows together.
@@ -100,6 +102,7 @@ impl StepWords {
         self.step.clear();
         self.tables.clear();
         self.row_contexts.clear();
+        self.loras.clear();
         samples.clear();
         self.step.extend([0; 4]);
         let mut extent = Extent::default();
@@ -122,6 +125,11 @@ impl StepWords {
                 if at >= first_sampled {
                     sources.push(extent.rows);
                     samples.push((piece.sequence, &sequence.samples[at - first_sampled]));
+                }
+                self.loras.push([sequence.lora, 0]);
+                if sequence.lora > 0 {
+                    self.loras[extent.adapted as usize][1] = extent.rows;
+                    extent.adapted += 1;
                 }
                 extent.rows += 1;
                 extent.positions = extent.positions.max(position + 1);
@@ -178,6 +186,7 @@ mod tests {
     fn sequence(position: u32, tokens: usize, samples: usize) -> StepSequence {
         let blocks = (position as usize + tokens).div_ceil(BLOCK) as u32;
         StepSequence {
+            lora: 0,
             position,
             tokens: (0..tokens as u32).collect(),
             blocks: (100..100 + blocks).collect(),

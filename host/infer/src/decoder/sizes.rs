@@ -5,6 +5,7 @@ use tidegate_weights::{Checkpoint, DecoderTensor, LayerTensor, ModelConfig, Tens
 
 use super::experts::{ExpertSizes, FeedForward};
 use super::fusion::Fusion;
+use super::lora::{self, LoraSizes};
 use super::scratch::AttentionScratch;
 use super::{DecoderOptions, StepWords};
 use crate::kernels::{
@@ -43,6 +44,7 @@ impl MemoryReport {
         let config = decoder_config(checkpoint)?;
         options.check(config)?;
         let weights = weight_bytes(checkpoint, config, options)?;
+        let loras = LoraSizes::of(checkpoint, config)?;
         let plans = Base::ALL.map(|base| {
             let kernels = KernelSet {
                 base,
@@ -51,7 +53,8 @@ impl MemoryReport {
                 emulated: false,
             };
             let fusion = Fusion::largest(config, options.kv, kernels);
-            DecoderSizes::new(config, options, kernels, fusion).report(weights)
+            let sizes = DecoderSizes::new(config, options, kernels, fusion);
+            DecoderSizes { loras, ..sizes }.report(weights)
         });
         let mut report = plans
             .into_iter()
@@ -127,7 +130,9 @@ pub(super) struct DecoderSizes {
     pub(super) cache: u64,
     /// Bytes of what draws tokens, until masks and adjustments need more.
     pub(super) sampler: u64,
-    layers: usize,
+    /// Of adapters, if there are any.
+    pub(super) loras: Option<LoraSizes>,
+    pub(super) layers: usize,
 }
 
 impl DecoderSizes {
@@ -172,6 +177,7 @@ impl DecoderSizes {
                 * config.kv_heads
                 * options.kv.head_bytes(config.head_dim)) as u64,
             sampler: Sampler::bytes(kernels, config.vocabulary, samples),
+            loras: None,
             layers: config.layers.len(),
         }
     }
@@ -179,7 +185,9 @@ impl DecoderSizes {
     /// Bytes by part.
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let branch = if self.branches { self.hidden } else { 0 };
+        let loras = self.loras.as_ref();
         let row = 2 * self.hidden
+            + loras.map_or(0, LoraSizes::row)
             + self.written
             + self.squares
             + branch
@@ -299,7 +307,7 @@ pub(super) fn tested(
         Store::Gated(config.activation),
         branch(config.post_norms),
     ];
-    let mut of_experts = Vec::new();
+    let mut of_others = Vec::new();
     for layer in 0..config.layers.len() {
         let [qkv, output] = &attention_matrices(checkpoint, config, layer, 0)?;
         let feed_forward = FeedForward::of(checkpoint, config, layer)?;
@@ -308,6 +316,21 @@ pub(super) fn tested(
         let begun = layer > 0 && config.experts_of(layer - 1).is_none();
         let last = layer + 1 == config.layers.len();
         let dense = config.experts_of(layer).is_none();
+        let loras = lora::tested(
+            checkpoint.loras(),
+            layer,
+            ([qkv, output], &feed_forward),
+            (
+                if fusion.heads {
+                    Store::Heads(options.kv)
+                } else {
+                    Store::Residual
+                },
+                gated,
+            ),
+            (fusion.norms, begun, [dense, !last]),
+        );
+        of_others.extend(loras);
         let stream = |store, next| match fusion.norms && next {
             true => Store::Stream,
             false => store,
@@ -325,11 +348,11 @@ pub(super) fn tested(
                 products(down, stream(fed, !last), false);
             }
             FeedForward::Experts(experts) => {
-                of_experts.extend(experts.tested(config.activation, config.post_norms));
+                of_others.extend(experts.tested(config.activation, config.post_norms));
             }
         }
     }
-    of_experts.into_iter().for_each(&mut add);
+    of_others.into_iter().for_each(&mut add);
     if config.output_bias && config.post_norms {
         add(Tested::Bias(NormStore::Plain));
     } else if config.output_bias {
@@ -367,5 +390,6 @@ pub(super) fn weight_bytes(
         vectors += if config.qkv_bias { heads * head } else { 0 };
     }
     let ropes = config.ropes.iter().map(|rope| options.context * rope.width);
+    total += LoraSizes::of(checkpoint, config)?.map_or(0, |loras| loras.bytes);
     Ok(total + ((vectors + ropes.sum::<usize>()) * 4) as u64)
 }

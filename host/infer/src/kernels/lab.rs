@@ -129,6 +129,7 @@ impl HeadShape {
 #[must_use]
 pub fn sequence(first: usize, rows: usize, blocks: &[u32]) -> StepSequence {
     StepSequence {
+        lora: 0,
         position: first as u32,
         tokens: vec![0; rows],
         blocks: blocks.to_vec(),

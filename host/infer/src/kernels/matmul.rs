@@ -91,7 +91,7 @@ impl Store {
         }
     }
 
-    fn files(self) -> Vec<&'static str> {
+    pub(super) fn files(self) -> Vec<&'static str> {
         match self {
             Store::Plain => vec![shader!("matmul/store.wgsl")],
             Store::Residual => vec![shader!("matmul/store_residual.wgsl")],

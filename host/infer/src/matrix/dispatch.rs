@@ -112,12 +112,13 @@ impl Builder<'_> {
         self.product(matrix, input_output, Store::Plain, beside, Count::Rows)
     }
 
-    /// `input` times `matrix` for all rows of a step, into `output`.
+    /// `input` times `matrix` for the rows that `of` counts, into `output`.
     pub(crate) fn matmul_into(
         &mut self,
         matrix: &Matrix,
         input: Input<'_>,
         output: Output<'_>,
+        of: Count,
     ) -> Result<(), LoadError> {
         let (input, squares) = match input {
             Input::Rows(rows) => (rows, None),
@@ -127,32 +128,13 @@ impl Builder<'_> {
             Output::Rows(rows, store) => (rows, store, None),
             Output::Heads(heads) => (heads.queries, Store::Heads(heads.heads.kv), Some(heads)),
         };
-        let parameters = heads.map(|of| {
-            let Heads {
-                heads,
-                kv_heads,
-                half,
-                bias,
-                ..
-            } = *of.heads;
-            let words = [
-                heads,
-                kv_heads,
-                of.heads.stride4(),
-                half,
-                u32::from(bias),
-                0,
-                0,
-                0,
-            ];
-            self.uniform("heads", &words)
-        });
+        let parameters = heads.map(|of| self.uniform("heads", &of.parameters()));
         let beside = Beside {
             squares,
             heads: parameters.as_ref().zip(heads),
             ..Beside::default()
         };
-        self.product(matrix, [input, output], store, beside, Count::Rows)
+        self.product(matrix, [input, output], store, beside, of)
     }
 
     /// `input` times `matrix` added to the rows of `stream`, whose next norm has these weights; what is left of that norm goes to `next`.
@@ -360,6 +342,19 @@ pub(crate) struct HeadsOutput<'a> {
 }
 
 impl HeadsOutput<'_> {
+    /// `OfHeads` of `shaders/matmul/store_heads.wgsl`.
+    pub(super) fn parameters(&self) -> [u32; 8] {
+        let Heads {
+            heads,
+            kv_heads,
+            half,
+            bias,
+            ..
+        } = *self.heads;
+        let stride4 = self.heads.stride4();
+        [heads, kv_heads, stride4, half, u32::from(bias), 0, 0, 0]
+    }
+
     /// The columns of queries, of keys or of values: `of` is 0, 1 or 2.
     fn columns(&self, of: usize) -> Range<usize> {
         let stride = self.heads.stride4() as usize * 4;

@@ -7,6 +7,7 @@ mod experts;
 mod format;
 mod lab;
 mod layout;
+mod lora;
 mod packing;
 mod parts;
 mod row;
@@ -22,6 +23,7 @@ pub(crate) use experts::{ExpertInput, ExpertMatrix, ExpertPacking};
 pub(crate) use format::Description;
 pub use format::{StorageFormat, WeightNumbers};
 pub use layout::Layout;
+pub(crate) use lora::{LoraMatrix, LoraOutput, LoraPacking, LoraRows};
 pub(crate) use packing::Packing;
 pub(crate) use parts::MOST_PARTS;
 

@@ -148,7 +148,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Elements of an input row.
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         padded(self.source_width() / self.block * padded(self.block))
     }
 
@@ -158,7 +158,7 @@ impl<'a> Packing<'a> {
     }
 
     /// Elements that are padded by themselves.
-    pub(super) fn block(&self) -> usize {
+    pub(crate) fn block(&self) -> usize {
         self.block
     }
 
@@ -166,6 +166,16 @@ impl<'a> Packing<'a> {
     pub(super) fn row(&self, index: usize) -> Option<(&Tensor<'a>, usize)> {
         let (tensor, row) = (*self.rows.get(index)?)?;
         Some((self.tensors.get(tensor)?, row))
+    }
+
+    /// Columns of an output row.
+    pub(crate) fn columns(&self) -> usize {
+        padded(self.rows.len())
+    }
+
+    /// Which tensor a row comes from, and which of its rows; none for a row of zeros.
+    pub(crate) fn place(&self, index: usize) -> Option<(usize, usize)> {
+        *self.rows.get(index)?
     }
 
     /// How the rows of a tensor are kept.

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidegate_contract::{BLOCK, DecodeError, Sampling, StepSequence};
+use tidegate_contract::{BLOCK, DecodeError, Decoder, Sampling, StepSequence};
 use tidegate_weights::Checkpoint;
 
 pub use profile::{DeviceProfile, PROFILES};
@@ -164,7 +164,8 @@ impl CostSheet {
         let who = (device.name.as_str(), device.software);
         let kernels = expected_kernels(traits, who, asked, same_bits)?;
         let paper = on_paper(checkpoint, options, traits, kernels)?;
-        let [decode, prefill] = [steps.decode(), steps.prefill()];
+        let loras = checkpoint.loras().len();
+        let [decode, prefill] = [steps.decode(loras), steps.prefill(loras)];
         let sheet = Sheet {
             plan: &paper.plan,
             together: paper.together,
@@ -190,7 +191,8 @@ impl CostSheet {
         steps: SheetOptions,
     ) -> Result<CostSheet, LoadError> {
         let failed = |error| LoadError::from_decode(error, 0);
-        let [decode, prefill] = [steps.decode(), steps.prefill()];
+        let loras = decoder.shape().loras;
+        let [decode, prefill] = [steps.decode(loras), steps.prefill(loras)];
         let times = [
             least_times(decoder, &decode).map_err(failed)?,
             least_times(decoder, &prefill).map_err(failed)?,
@@ -255,8 +257,10 @@ impl SheetOptions {
         (first..first + each).collect()
     }
 
-    fn decode(self) -> Vec<StepSequence> {
-        let sequence = |index| StepSequence {
+    /// Sequences go through a model's adapters in turn.
+    fn decode(self, loras: usize) -> Vec<StepSequence> {
+        let sequence = |index: usize| StepSequence {
+            lora: index.checked_rem(loras).map_or(0, |lora| 1 + lora as u32),
             position: self.context as u32 - 1,
             tokens: vec![0],
             blocks: self.blocks_of(index),
@@ -265,9 +269,11 @@ impl SheetOptions {
         (0..self.batch).map(sequence).collect()
     }
 
-    fn prefill(self) -> Vec<StepSequence> {
+    /// A prompt goes through the first of a model's adapters.
+    fn prefill(self, loras: usize) -> Vec<StepSequence> {
         let rows = self.chunk.min(self.context);
         vec![StepSequence {
+            lora: u32::from(loras > 0),
             position: (self.context - rows) as u32,
             tokens: vec![0; rows],
             blocks: self.blocks_of(0),

@@ -219,7 +219,7 @@ fn layers_that_are_not_looked_at_are_as_if_they_were() {
                     device: &device,
                     looked_at,
                 };
-                let steps = [steps.decode(), steps.prefill()];
+                let steps = [steps.decode(0), steps.prefill(0)];
                 steps.map(|step| sheet.step(&step, &paper.passes(&step), &[]).unwrap())
             };
             // What is written when room is taken is not always on time.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod adapters;
 mod ahead;
 mod bench;
 mod encoders;

@@ -296,6 +296,7 @@ pub(crate) fn load(gpu: &Gpu, checkpoint: &Checkpoint, options: &DecoderOptions)
 /// Tokens from `position` on, with everything sampled.
 pub(crate) fn sequence(position: usize, tokens: &[u32], blocks: &[u32]) -> StepSequence {
     StepSequence {
+        lora: 0,
         position: position as u32,
         tokens: tokens.to_vec(),
         blocks: blocks.to_vec(),

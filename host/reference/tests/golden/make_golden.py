@@ -4,7 +4,7 @@ Run once, with the versions below, from this folder; the results are committed:
 
     python -m venv .venv
     .venv/bin/pip install torch==2.15.0 transformers==5.23.0 gguf==0.19.0 compressed-tensors==0.20.0 \
-        sentence-transformers==6.2.0
+        sentence-transformers==6.2.0 peft==0.21.2 accelerate==1.15.0
     npm install --ignore-scripts --no-save @node-llama-cpp/linux-x64@3.22.1
     .venv/bin/python make_golden.py [NAME ...]
 
@@ -14,6 +14,7 @@ Each folder is a model as its maker would publish it: `config.json` and `model.s
 - `golden.json`: `{"features": [..], "cases": [{"context": C, "tokens": [..], "positions": [..]}]}` for decoders, where the
   rotary tables are those of a context of C positions; `{"cases": [{"tokens": [..]}]}` for encoders, with `"types"` where
   tokens are of several types;
+- of adapters (`adapters/BASE/ADAPTER`, see `adapters.py`) each case also has `"adapter"`;
 - of a GGUF file also `"dequantized"`: the CRC-32 of every tensor as the gguf package dequantizes it; of a packed model as
   its definition does;
 - of a model that scores pairs also `pairs.json`: texts and their scores by sentence-transformers (`cross_encoders.py`);
@@ -40,6 +41,7 @@ import torch
 import transformers
 from torch.overrides import TorchFunctionMode
 
+from adapters import ADAPTED, golden_adapters
 from cross_encoders import golden_pairs
 from families import DECODERS, ENCODERS, WIDE
 from gguf_files import FILES, write_gguf
@@ -86,6 +88,11 @@ def main() -> None:
         if not wanted or packed.name in wanted:
             golden_packed(packed)
             print(packed.name, size(HERE / packed.name))
+    for adapted in ADAPTED:
+        name = f"adapters/{adapted.base}"
+        if not wanted or name in wanted:
+            golden_adapters(adapted, HERE, load, run, write)
+            print(name, size(HERE / name))
 
 
 def size(folder: pathlib.Path) -> str:

@@ -21,6 +21,7 @@ pub(crate) fn decoder_of(checkpoint: &Checkpoint, context: usize) -> ReferenceDe
 /// Tokens from `position` on, sampled from at each.
 pub(crate) fn sequence(position: usize, tokens: &[u32], blocks: &[u32]) -> StepSequence {
     StepSequence {
+        lora: 0,
         position: position as u32,
         tokens: tokens.to_vec(),
         blocks: blocks.to_vec(),

@@ -107,7 +107,9 @@ impl Generator {
     fn needed(&self, sequence: &Sequence) -> (usize, usize) {
         let tokens = &sequence.tokens;
         let reusable = tokens.len().saturating_sub(1) / BLOCK * BLOCK;
-        let (found, idle) = self.blocks.cached(&tokens[..reusable]);
+        let (found, idle) = self
+            .blocks
+            .cached(sequence.table.lora(), &tokens[..reusable]);
         // One more for each that runs, so that the newcomer does not have to go again at once.
         let headroom = match self.running.len() {
             0 => 0,
@@ -173,7 +175,7 @@ impl Generator {
             return None;
         }
         // Looked at only now: a prompt that is known already needs less.
-        let (found, _) = self.blocks.cached(&sequence.tokens);
+        let (found, _) = self.blocks.cached(sequence.table.lora(), &sequence.tokens);
         let unwritten = sequence.tokens.len() - found.max(sequence.written);
         let needed = self.least_time(unwritten.max(1), now)?;
         (needed > left).then_some(ModelError::Hopeless { left, needed })

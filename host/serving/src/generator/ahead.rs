@@ -145,6 +145,7 @@ impl Generator {
             masked: 1,
         });
         plan.step.push(StepSequence {
+            lora: sequence.table.lora(),
             position: position as u32,
             tokens: vec![token],
             blocks: sequence.table.blocks().to_vec(),

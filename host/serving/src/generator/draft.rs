@@ -174,6 +174,7 @@ impl DraftModel {
     fn part(&self, key: u64, tokens: &[u32], sampling: Option<Sampling>) -> Option<StepSequence> {
         let state = self.states.get(&key)?;
         Some(StepSequence {
+            lora: 0,
             position: state.written as u32,
             tokens: tokens.to_vec(),
             blocks: state.table.blocks().to_vec(),

@@ -133,6 +133,7 @@ impl Generator {
     pub(crate) fn submit(&mut self, submission: Submission) {
         self.next += 1;
         let number = self.next;
+        let lora = submission.lora;
         let (open, work) = Open::new(submission, number, 0);
         let mut generation = Generation::new(open);
         let (prompt, detokenizer, prefix, seed, parameters, (matcher, thinking), lanes) = match work
@@ -173,6 +174,7 @@ impl Generator {
                 context: context_of(&self.shape),
                 seed,
                 queue_key: generation.open.queue_key,
+                lora,
             };
             let constraint = (matcher.is_some() || thinking.is_some()).then(|| {
                 let (matcher, thinking) = (matcher.as_deref(), thinking.as_deref());

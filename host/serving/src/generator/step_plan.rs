@@ -265,6 +265,7 @@ impl Generator {
             masked: samples.len(),
         });
         plan.step.push(StepSequence {
+            lora: sequence.table.lora(),
             position: sequence.written as u32,
             tokens,
             blocks: sequence.table.blocks().to_vec(),
@@ -309,6 +310,7 @@ impl Generator {
                 masked: samples.len(),
             });
             plan.step.push(StepSequence {
+                lora: sequence.table.lora(),
                 position: from as u32,
                 tokens: sequence.tokens[from..end].to_vec(),
                 blocks: sequence.table.blocks().to_vec(),

@@ -95,6 +95,7 @@ fn by_hand(name: &str, ask: &Ask) -> Vec<u32> {
     while tokens.len() < CONTEXT && tokens.len() - start < ask.parameters.max_tokens as usize {
         // Everything anew each time: no cache to be wrong.
         let step = [StepSequence {
+            lora: 0,
             position: 0,
             tokens: tokens.clone(),
             blocks: (0..CONTEXT.div_ceil(BLOCK) as u32).collect(),

@@ -1,6 +1,6 @@
 //! An answer depends on its request only.
 
-use tidegate_contract::{Finish, Model, ModelError};
+use tidegate_contract::{DecoderShape, Finish, Model, ModelError};
 
 use super::support::*;
 use crate::ModelOptions;
@@ -191,4 +191,47 @@ fn ten_thousand_random_events_leave_nothing_behind() {
             Err(error) => assert_eq!(error, ModelError::Cancelled),
         }
     }
+}
+
+#[test]
+fn answers_through_adapters_side_by_side_are_those_of_each_alone() {
+    let shape = DecoderShape {
+        loras: 2,
+        ..shape(6, 16, 96)
+    };
+    let (_engine, model, control) = free(shape, at_once(6));
+    let mut dice = Dice(17);
+    let hits = || model.stats().prefix_hit_tokens;
+    for round in 0..6 {
+        let mut asks = dice.ask(40, 24);
+        // Long enough for several blocks, which all of them begin with.
+        asks.content = format!("{round} {}", "the same beginning ".repeat(3));
+        let before = hits();
+        for again in 0..2 {
+            let pending: Vec<(u32, Pending)> = [0, 1, 2, 1, 0, 2]
+                .into_iter()
+                .map(|lora| (lora, asks.of(&model.through(lora))))
+                .collect();
+            for (lora, pending) in pending {
+                for (number, choice) in pending.choices().iter().enumerate() {
+                    let logits = move |history: &[u32], logits: &mut [f32]| {
+                        let history: Vec<u32> =
+                            history.iter().map(|token| through(lora, *token)).collect();
+                        hashed(&history, logits);
+                    };
+                    let wanted = choice_alone(&asks, number as u32, 96, &logits);
+                    let found = (choice.tokens.clone(), choice.finish);
+                    assert_eq!(found, wanted, "adapter {lora}, {again}, {asks:?}");
+                }
+            }
+        }
+        // The second time each finds what it has written itself.
+        let blocks = (prompt(&asks.content).len() - 1) / 16 * 16;
+        assert!(
+            blocks > 0 && hits() - before >= 6 * blocks as u64,
+            "{}",
+            hits()
+        );
+    }
+    control.is_sound();
 }

@@ -14,6 +14,7 @@ use crate::config::{Architecture, EncoderConfig, ModelConfig, encoder_family};
 use crate::error::{CheckpointError, TensorError};
 use crate::format::Format;
 use crate::gguf::Gguf;
+use crate::lora::Lora;
 use crate::names::{DecoderTensor, EncoderTensor, LayerTensor};
 use crate::packed::Stored;
 use crate::random::RandomRows;
@@ -41,6 +42,8 @@ pub struct Checkpoint {
     exact: bool,
     /// What was lost so far where it is not.
     losses: Losses,
+    /// Low-rank adapters of it, in the order of their numbers.
+    loras: Vec<Lora>,
 }
 
 /// Where the tensors come from.
@@ -81,6 +84,7 @@ impl Checkpoint {
             encoding: None,
             exact: false,
             losses: Losses::default(),
+            loras: Vec::new(),
         }
     }
 
@@ -105,6 +109,19 @@ impl Checkpoint {
             exact: true,
             ..self
         }
+    }
+
+    /// The same decoder with low-rank adapters, which were [opened](Lora::open) for it: a step names one by its place here, counted
+    /// from 1.
+    #[must_use]
+    pub fn adapted(self, loras: Vec<Lora>) -> Checkpoint {
+        Checkpoint { loras, ..self }
+    }
+
+    /// Its low-rank adapters.
+    #[must_use]
+    pub fn loras(&self) -> &[Lora] {
+        &self.loras
     }
 
     /// The tensors of a decoder that are handed on in another format than they are stored in, by that: how many, their

@@ -57,6 +57,7 @@ impl Checkpoint {
             encoding: None,
             exact: false,
             losses: Losses::default(),
+            loras: Vec::new(),
         })
     }
 }
@@ -70,6 +71,7 @@ fn open_gguf(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, Checkpoint
         encoding: None,
         exact: false,
         losses: Losses::default(),
+        loras: Vec::new(),
     })
 }
 

@@ -118,6 +118,22 @@ impl Store {
         Ok(Some(store))
     }
 
+    /// Opens one file; nothing if it is not there.
+    pub(crate) fn open_file(
+        path: &Path,
+        files: &dyn ReadFile,
+    ) -> Result<Option<Store>, CheckpointError> {
+        let Some(bytes) = read(files, path)? else {
+            return Ok(None);
+        };
+        let mut store = Store {
+            shards: Vec::new(),
+            tensors: BTreeMap::new(),
+        };
+        store.add(path.to_owned(), bytes)?;
+        Ok(Some(store))
+    }
+
     fn add(&mut self, path: PathBuf, bytes: FileBytes) -> Result<(), CheckpointError> {
         let content: &[u8] = (*bytes).as_ref();
         let header = |reason: String| CheckpointError::Header {

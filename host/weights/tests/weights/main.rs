@@ -8,6 +8,7 @@ mod converted;
 mod documented;
 mod goldens;
 mod hostile_gguf;
+mod hostile_lora;
 mod hostile_safetensors;
 mod made;
 mod made_packed;

@@ -31,6 +31,9 @@ traces = { zzzzzzzzzzzzzzzz = 1 }
 metrics = { zzzzzzzzzzzzzzzz = 1 }
 [model.m]
 zzzzzzzzzzzzzzzz = 1
+[model.adapted]
+type = "lora"
+zzzzzzzzzzzzzzzz = 1
 [model.far]
 type = "openai"
 zzzzzzzzzzzzzzzz = 1

@@ -25,7 +25,7 @@ use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
 use crate::models::{
     Fits, Loss, Splits, available_memory, encoder_options, open_checkpoint, open_tokenizer,
-    what_fits,
+    what_fits, with_loras,
 };
 
 /// Show a model's architecture, parameters, memory by part, tokenizer, and what fits on the adapter; of a GGUF file that is refused
@@ -62,6 +62,9 @@ pub(crate) struct Arguments {
     /// How byte-level BPE of a GGUF file that does not say so splits its texts, as tokenizer.ggml.pre would name it.
     #[arg(long, value_name = "NAME")]
     pre_tokenizer: Option<String>,
+    /// The directory of a low-rank adapter of the model, whose memory is counted too; several times for several.
+    #[arg(long, value_name = "DIRECTORY")]
+    lora: Vec<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -76,6 +79,7 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
         (Err(error), Some(file)) => return Err(file.refused(error, arguments.json)?),
         (Err(error), None) => return Err(error.into()),
     };
+    let checkpoint = with_loras(checkpoint, &arguments.lora)?;
     let splits = Splits::Named(arguments.pre_tokenizer.as_deref());
     let tokenizer = open_tokenizer(path, &checkpoint, splits);
     let chosen = Adapter::choose(arguments.adapter.as_deref());
@@ -101,6 +105,23 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
             report.json["gguf"] = file.json();
         }
     }
+    for lora in checkpoint.loras() {
+        let numbers = tidegate_telemetry::count(lora.parameters() as u64);
+        let text = format!(
+            "{}: {numbers} parameters beside {} matrices, rank up to {}",
+            lora.path().display(),
+            lora.matrices(),
+            lora.most_rank()
+        );
+        report.lines.push(("low-rank adapter", text));
+    }
+    let loras = checkpoint.loras().iter().map(|lora| {
+        json!({
+            "path": lora.path().display().to_string(), "parameters": lora.parameters(), "matrices": lora.matrices(),
+            "rank": lora.most_rank(), "digest": lora.digest(),
+        })
+    });
+    report.json["loras"] = loras.collect();
     report.json["loads"] = json!(true);
     report.json["stored_bytes"] = json!(formats.0);
     report.lines.extend(held(&checkpoint, &mut report.json)?);

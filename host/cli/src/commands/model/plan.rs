@@ -1,6 +1,6 @@
 //! `tidegate model plan`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
@@ -19,7 +19,7 @@ use super::{kv_precision, size};
 use crate::commands::numbers::{batch, count};
 use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
-use crate::models::available_memory;
+use crate::models::{available_memory, with_loras};
 
 /// Bytes of a device profile at most.
 const LONGEST_PROFILE: u64 = 64 << 10;
@@ -58,6 +58,10 @@ pub(crate) struct Arguments {
     /// Without --device: index, part of a name, or cpu.
     #[arg(long, conflicts_with = "device")]
     adapter: Option<String>,
+    /// The directory of a low-rank adapter, which is loaded with the model; several times for several, which sequences go through
+    /// in turn.
+    #[arg(long, value_name = "DIRECTORY")]
+    lora: Vec<PathBuf>,
     /// Print JSON, with each dispatch by itself.
     #[arg(long)]
     json: bool,
@@ -84,12 +88,12 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<(), Failure> {
     let sheet = match &arguments.device {
         Some(device) => {
             let device = profile(device).map_err(|error| Failure::usage(with_causes(&error)))?;
-            checkpoint = arguments.source.checkpoint()?;
+            checkpoint = with_loras(arguments.source.checkpoint()?, &arguments.lora)?;
             CostSheet::planned(&checkpoint, &device, &options, steps).map_err(failed)?
         }
         None => {
             let adapter = Adapter::choose(arguments.adapter.as_deref()).map_err(Failure::usage)?;
-            checkpoint = arguments.source.checkpoint()?;
+            checkpoint = with_loras(arguments.source.checkpoint()?, &arguments.lora)?;
             at_hand(&adapter, &checkpoint, &options, steps)?
         }
     };

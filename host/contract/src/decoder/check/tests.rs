@@ -4,6 +4,7 @@ use super::super::{Adjustment, DecodeError, DecoderShape, FedToken, Sampling, St
 use super::{EncoderText, check_texts};
 
 const SHAPE: DecoderShape = DecoderShape {
+    loras: 0,
     vocabulary: 50,
     context: 64,
     blocks: 9,
@@ -13,6 +14,7 @@ const SHAPE: DecoderShape = DecoderShape {
 
 fn sequence(position: u32, tokens: usize, blocks: &[u32]) -> StepSequence {
     StepSequence {
+        lora: 0,
         position,
         tokens: vec![7; tokens],
         blocks: blocks.to_vec(),

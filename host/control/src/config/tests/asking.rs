@@ -201,3 +201,34 @@ fn a_ranking_says_where_its_documents_stand() {
         assert!(said.contains(wanted), "{keys}: {said}");
     }
 }
+
+#[test]
+fn an_adapted_model_is_its_base_through_an_adapter() {
+    let pipeline = parsed(&content("adapters.toml")).unwrap();
+    let [support, polite, idle] = &pipeline.models[..] else {
+        panic!("{:?}", pipeline.models);
+    };
+    assert_eq!(support.lora, None);
+    let lora = polite.lora.as_ref().unwrap();
+    assert_eq!((lora.base, &lora.path), (0, &directory().join("adapter")));
+    assert_eq!(polite.name, "polite");
+    assert_eq!(idle.lora, polite.lora);
+    let Model {
+        path,
+        sequences,
+        kv_precision,
+        ..
+    } = polite;
+    assert_eq!(path, &support.path);
+    assert_eq!((*sequences, *kv_precision), (4, KvPrecision::F32));
+    // The base is loaded for its adapter, and is not said to be for nothing.
+    let warnings: Vec<String> = pipeline.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        warnings.iter().all(|of| !of.contains("model.support")),
+        "{warnings:?}"
+    );
+    assert!(
+        warnings.iter().any(|of| of.contains("model.idle")),
+        "{warnings:?}"
+    );
+}

@@ -7,6 +7,7 @@
 mod attention;
 mod encoder;
 mod experts;
+mod lora;
 mod products;
 mod rows;
 mod sampling;
@@ -32,6 +33,10 @@ pub(crate) enum Tested {
     Routing,
     /// The sum of the outputs of experts, with a shared one or without.
     Combine(NormStore, bool),
+    /// Rows through A of low-rank adapters, before their norm or not.
+    Shrink(bool),
+    /// The same through B, and where that goes.
+    Expand(Store),
     /// Rows of a table that is so stored.
     Embedding(StorageFormat),
     /// RMSNorm.
@@ -121,13 +126,20 @@ pub(crate) fn self_test(
         checked: false,
     };
     let (result, fault) = gpu.scoped(|| match tested {
-        Tested::Products(stored, Store::Heads(kv)) => turned::heads(&lab, stored, kv, false),
-        Tested::NormedProducts(stored, Store::Heads(kv)) => turned::heads(&lab, stored, kv, true),
+        Tested::Products(stored, Store::Heads(kv)) => {
+            turned::heads(&lab, stored, kv, [false, false])
+        }
+        Tested::NormedProducts(stored, Store::Heads(kv)) => {
+            turned::heads(&lab, stored, kv, [true, false])
+        }
         Tested::Products(stored, store) => products::products(&lab, stored, store, false),
         Tested::NormedProducts(stored, store) => products::products(&lab, stored, store, true),
         Tested::ExpertProducts(stored, store) => experts::products(&lab, stored, store),
         Tested::Routing => experts::routing(&lab),
         Tested::Combine(store, shared) => experts::combine(&lab, store, shared),
+        Tested::Shrink(normed) => lora::shrink(&lab, normed),
+        Tested::Expand(Store::Heads(kv)) => turned::adapted_heads(&lab, kv),
+        Tested::Expand(store) => lora::expand(&lab, store),
         Tested::Embedding(stored) => products::embedding(&lab, stored),
         Tested::Norm(store) => rows::norm(&lab, store),
         Tested::Bias(store) => rows::bias(&lab, store),

@@ -341,7 +341,7 @@ fn run(
                 squares: &squares,
             };
             let input = Input::BeforeNorm(rows, (width, EPSILON));
-            builder.matmul_into(matrix, input, Output::Rows(&output, store))
+            builder.matmul_into(matrix, input, Output::Rows(&output, store), Count::Rows)
         }
         Store::Stream => {
             let next = BeforeNorm {

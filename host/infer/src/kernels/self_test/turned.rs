@@ -6,8 +6,11 @@ use super::products::{EPSILON, Near, Weights, share_of, squares, sums_of, widths
 use super::rows::{turned, written};
 use super::{CaseRun, Failure, Numbers, wide};
 use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
-use crate::kernels::{Heads, KernelVariant, KvBuffers, KvPrecision, StorageFormat};
-use crate::matrix::{BeforeNorm, HeadsOutput, Input, Matrix, Output, Packing};
+use crate::kernels::{Heads, KernelVariant, KvBuffers, KvPrecision, StorageFormat, Store};
+use crate::matrix::{
+    BeforeNorm, HeadsOutput, Input, LoraMatrix, LoraOutput, LoraRows, Matrix, Output, Packing,
+};
+use crate::program::Count;
 
 /// Rows at most.
 const MOST: usize = 33;
@@ -32,7 +35,7 @@ pub(super) fn heads(
     lab: &Lab,
     stored: StorageFormat,
     kv: KvPrecision,
-    normed: bool,
+    [normed, adapted]: [bool; 2],
 ) -> Result<(), Failure> {
     let plain = HeadShape {
         kv,
@@ -48,15 +51,22 @@ pub(super) fn heads(
     };
     for (case, shape) in [("plain heads", plain), ("heads", full)] {
         let case = format!("{stored:?} weights, {case}");
-        heads_of_shape(lab, &case, (stored, shape), normed)?;
+        heads_of_shape(lab, &case, (stored, shape), [normed, adapted])?;
     }
     Ok(())
+}
+
+/// The same where some rows have an adapter, so that heads are made of raw sums; the adapter leaves these as they are.
+pub(super) fn adapted_heads(lab: &Lab, kv: KvPrecision) -> Result<(), Failure> {
+    heads(lab, StorageFormat::F32, kv, [false, true])
 }
 
 /// What a case is computed from.
 struct Case {
     shape: HeadShape,
     matrix: Matrix,
+    /// Whether some rows have an adapter.
+    adapted: bool,
     width: usize,
     input: Vec<f32>,
     squares: Option<Vec<f32>>,
@@ -69,7 +79,7 @@ fn heads_of_shape(
     lab: &Lab,
     case: &str,
     (stored, shape): (StorageFormat, HeadShape),
-    normed: bool,
+    [normed, adapted]: [bool; 2],
 ) -> Result<(), Failure> {
     let mut numbers = Numbers(8);
     let (dim, half, width) = (shape.dim, shape.rope / 2, widths(stored)[0]);
@@ -96,6 +106,7 @@ fn heads_of_shape(
     let inputs = Case {
         shape,
         matrix,
+        adapted,
         width,
         extras: extras.collect(),
         input,
@@ -217,10 +228,31 @@ fn run(lab: &Lab, case: &Case, rows: usize) -> Result<Experiment, Failure> {
     let outputs = vec![queries.clone(), keys.clone(), values.clone()];
     let heads = shape.heads();
     let sequences = SEQUENCES.iter().zip(rows_of(rows));
-    let step: Vec<_> = sequences
+    let mut step: Vec<_> = sequences
         .filter(|(_, rows)| *rows > 0)
         .map(|((table, first), rows)| sequence(*first, rows, table))
         .collect();
+    if case.adapted {
+        // Those of the first sequence.
+        step[0].lora = 1;
+    }
+    let columns = case.matrix.columns;
+    // A slot without anything.
+    let lora = LoraMatrix::of_buffers(
+        [lab.output(4), lab.output(4), lab.output(8)],
+        [4, columns],
+        ([columns; 3], false),
+        4,
+    );
+    let own = rows_of(rows)[0] as u32;
+    let adapted = (0..rows as u32).flat_map(|row| [u32::from(row < own), row.min(own - 1)]);
+    let lora_rows = LoraRows {
+        adapted: lab.buffer(&adapted.collect::<Vec<u32>>())?,
+        low: lab.output(rows * 4),
+        stride: 4,
+        raw: None,
+    };
+    let raw = lab.output(rows * columns);
     Ok(lab.experiment(&step, outputs, |builder, tables| {
         let input = match &squares {
             None => Input::Rows(&input),
@@ -229,7 +261,7 @@ fn run(lab: &Lab, case: &Case, rows: usize) -> Result<Experiment, Failure> {
                 Input::BeforeNorm(BeforeNorm { weighted, squares }, (width, EPSILON))
             }
         };
-        let output = Output::Heads(HeadsOutput {
+        let heads = HeadsOutput {
             heads: &heads,
             queries: &queries,
             cache: KvBuffers {
@@ -239,7 +271,12 @@ fn run(lab: &Lab, case: &Case, rows: usize) -> Result<Experiment, Failure> {
             },
             angles: &angles,
             extras: &extras,
-        });
-        builder.matmul_into(&case.matrix, input, output)
+        };
+        if !case.adapted {
+            return builder.matmul_into(&case.matrix, input, Output::Heads(heads), Count::Rows);
+        }
+        let sums = Output::Rows(&raw, Store::Plain);
+        builder.matmul_into(&case.matrix, input, sums, Count::Mixed)?;
+        builder.expand(&lora, &lora_rows, LoraOutput::Heads(heads, &raw))
     })?)
 }

@@ -205,6 +205,7 @@ impl Ask {
     ) -> (Submission, Pending) {
         let (pending, reply) = collector();
         let submission = Submission {
+            lora: 0,
             id: pending.id,
             class: self.class,
             deadline,

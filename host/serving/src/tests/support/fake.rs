@@ -31,6 +31,11 @@ fn hash(tokens: &[u32]) -> u64 {
     })
 }
 
+/// What a token writes that goes through a low-rank adapter: of each another.
+pub(crate) fn through(lora: u32, token: u32) -> u32 {
+    token + lora * 1_000_000
+}
+
 /// Logits that are a hash of everything before.
 pub(crate) fn hashed(history: &[u32], logits: &mut [f32]) {
     fill(hash(history), logits);
@@ -219,7 +224,8 @@ impl Fake {
         for sequence in step {
             for (row, token) in sequence.tokens.iter().enumerate() {
                 let position = sequence.position as usize + row;
-                self.written[place(sequence, position)] = Some((*token, position as u32));
+                let written = through(sequence.lora, *token);
+                self.written[place(sequence, position)] = Some((written, position as u32));
             }
         }
         let mut all = Vec::new();

@@ -9,7 +9,7 @@ mod tags;
 mod words;
 
 pub(crate) use ask::{Ask, Dice, Pending, Token, Told, ask};
-pub(crate) use fake::{Control, Fake, Logits, Then, hashed, local, scripted};
+pub(crate) use fake::{Control, Fake, Logits, Then, hashed, local, scripted, through};
 pub(crate) use oracle::{alone, choice_alone};
 pub(crate) use phased::{Event, Events, Hook, Phase, phased};
 pub(crate) use sleeping::{DeviceTime, sleeping};
@@ -29,6 +29,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// A decoder with room for `sequences` of full length.
 pub(crate) fn shape(sequences: usize, max_rows: usize, context: usize) -> DecoderShape {
     DecoderShape {
+        loras: 0,
         vocabulary: VOCABULARY,
         context,
         blocks: sequences * context.div_ceil(16),

@@ -135,7 +135,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
         if (!whole && id.x == 0u) {
             scores[starts[q] + carried] = totals[q];
         }
-        let total = select(1.0, total_of(totals[q]), whole);
+        let total = select(1.0, with_sink(total_of(totals[q]), highest[q], query_of(q, id.y, &rows)), whole);
         let at = query_of(q, id.y, &rows) * params.stride4 + d;
         if (d < params.stride4) {
             output[at] = sums[q].a / total;

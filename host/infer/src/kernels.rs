@@ -32,8 +32,8 @@ pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by
 pub use cooperative::Cut;
 pub use encoder::EncoderKernel;
 pub(crate) use encoder::TextAttention;
-pub use experts::ExpertKernel;
 pub(crate) use experts::Routing;
+pub use experts::{CombinedWith, ExpertKernel};
 pub use heads::HeadsKernel;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use kv::KvPrecision;

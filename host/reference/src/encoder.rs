@@ -194,7 +194,7 @@ impl Layer {
                 let (keys, values) = (of(&key), of(&value));
                 let keys: Vec<&[f64]> = keys.iter().map(Vec::as_slice).collect();
                 let values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
-                attended.extend(kernels::attention(query, &keys, &values, scale, None));
+                attended.extend(kernels::attention(query, &keys, &values, scale, None, None));
             }
         }
         self.output.times(&attended)

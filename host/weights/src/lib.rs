@@ -27,8 +27,8 @@ mod tensor;
 
 pub use checkpoint::{Checkpoint, FileBytes, ReadFile, ReadWhole};
 pub use config::{
-    Activation, Architecture, ConfigError, EncoderConfig, EncoderHead, Experts, LayerConfig,
-    ModelConfig, Pooling, Quantization, Rope, RopeScaling,
+    Activation, Architecture, ClampedGate, ConfigError, EncoderConfig, EncoderHead, Experts,
+    LayerConfig, ModelConfig, Pooling, Quantization, Rope, RopeScaling,
 };
 pub use convert::{ConvertError, ConvertReport, convert};
 pub use error::{CheckpointError, TensorError};

@@ -52,7 +52,9 @@ fn invent(config: &ModelConfig) -> Option<Map<String, Value>> {
     let windows: Vec<Option<usize>> = config.layers.iter().map(|layer| layer.window).collect();
     let window = windows.iter().flatten().next().copied();
     let shared = config.experts.as_ref().and_then(|experts| experts.shared);
+    let clamped = config.experts.as_ref().and_then(|experts| experts.clamped);
     let architecture = match config {
+        _ if clamped.is_some() => "GptOssForCausalLM",
         config if config.experts.is_some() && config.head_norms => "Qwen3MoeForCausalLM",
         config if config.experts.is_some() && shared.is_some() => "Qwen2MoeForCausalLM",
         config if config.experts.is_some() => "MixtralForCausalLM",
@@ -98,6 +100,10 @@ fn invent(config: &ModelConfig) -> Option<Map<String, Value>> {
         add("decoder_sparse_step", json!(1));
         add("shared_expert_intermediate_size", json!(experts.shared));
         add("qkv_bias", json!(config.qkv_bias));
+    }
+    if let Some(clamped) = clamped {
+        add("swiglu_alpha", json!(clamped.slope));
+        add("swiglu_limit", json!(clamped.limit));
     }
     let windowed_everywhere = [
         "MistralForCausalLM",

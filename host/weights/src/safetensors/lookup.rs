@@ -2,6 +2,7 @@
 
 use safetensors::tensor::Dtype;
 
+use super::together::Together;
 use super::{Store, StoredTensor};
 use crate::config::{Architecture, EncoderConfig, ModelConfig, Quantization, is_roberta};
 use crate::error::TensorError;
@@ -66,6 +67,7 @@ impl Weights {
                 let slice = Slice {
                     rows: shape[0],
                     first,
+                    step: 1,
                 };
                 return self.tensor(
                     fused,
@@ -76,7 +78,18 @@ impl Weights {
                 );
             }
         }
+        if let DecoderTensor::Layer(layer, part) = tensor
+            && let Some(of) = Together::of(config, layer, part)
+            && !self.has(&name)
+        {
+            return self.among_experts(of, layer, config.quantization, losses);
+        }
         self.tensor(name, shape, None, config.quantization, losses)
+    }
+
+    /// What every name begins with.
+    pub(super) fn prefix(&self) -> &'static str {
+        self.prefix
     }
 
     /// An encoder's tensor.
@@ -160,6 +173,7 @@ impl Weights {
         let slice = slice.unwrap_or(Slice {
             rows: stored_rows,
             first: 0,
+            step: 1,
         });
         Ok(Tensor {
             name,

@@ -45,7 +45,7 @@ fn widths(lab: &Lab, reads: [Reads; 2], kv: KvPrecision) -> Vec<usize> {
     some.filter(read_so).collect()
 }
 
-/// First everything that a row sees, then a window of it with capped scores.
+/// First everything that a row sees, with sinks, then a window of it with capped scores and without.
 pub(super) fn attention(
     lab: &Lab,
     unit: u32,
@@ -55,11 +55,13 @@ pub(super) fn attention(
     for dim in widths(lab, reads, kv) {
         let plain = HeadShape {
             kv,
+            sinks: true,
             ..HeadShape::plain(2 * unit as usize, 2, dim, BLOCKS)
         };
         let narrow = HeadShape {
             window: Some(WINDOW),
             softcap: Some(2.0),
+            sinks: false,
             ..plain
         };
         // Of queries that are a little longer, some keys weigh far more than others: what is a little wrong with a score shows.
@@ -205,9 +207,12 @@ fn expected(
                         .softcap
                         .map_or(score, |cap| cap * (score / cap).tanh())
                 };
-                let weights = softmax(&(from..=position).map(score).collect::<Vec<_>>());
+                let sink = shape.sink(head).map(f64::from);
+                let weights =
+                    softmax(&(from..=position).map(score).chain(sink).collect::<Vec<_>>());
                 let mut sums = vec![0.0; dim];
-                for (position, weight) in (from..).zip(weights) {
+                // The sink's comes last, and has no value.
+                for (position, weight) in (from..=position).zip(weights) {
                     let value = &values[at(position, head)..][..dim];
                     sums.iter_mut()
                         .zip(value)

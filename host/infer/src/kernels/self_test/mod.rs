@@ -15,7 +15,7 @@ mod turned;
 use std::collections::HashMap;
 
 use super::lab::{Experiment, Lab};
-use super::{KernelSet, KvPrecision, NormStore, Reads, StorageFormat, Store};
+use super::{CombinedWith, KernelSet, KvPrecision, NormStore, Reads, StorageFormat, Store};
 use crate::device::Gpu;
 use crate::load_error::LoadError;
 
@@ -30,8 +30,10 @@ pub(crate) enum Tested {
     ExpertProducts(StorageFormat, Store),
     /// Which experts rows go through, and which rows experts have.
     Routing,
-    /// The sum of the outputs of experts, with a shared one or without.
-    Combine(NormStore, bool),
+    /// What gpt-oss has between gate and up of experts and down.
+    Activate,
+    /// The sum of the outputs of experts, with what there is beside them.
+    Combine(NormStore, CombinedWith),
     /// Rows of a table that is so stored.
     Embedding(StorageFormat),
     /// RMSNorm.
@@ -119,7 +121,8 @@ pub(crate) fn self_test(
         Tested::NormedProducts(stored, store) => products::products(&lab, stored, store, true),
         Tested::ExpertProducts(stored, store) => experts::products(&lab, stored, store),
         Tested::Routing => experts::routing(&lab),
-        Tested::Combine(store, shared) => experts::combine(&lab, store, shared),
+        Tested::Activate => experts::activate(&lab),
+        Tested::Combine(store, with) => experts::combine(&lab, store, with),
         Tested::Embedding(stored) => products::embedding(&lab, stored),
         Tested::Norm(store) => rows::norm(&lab, store),
         Tested::Bias(store) => rows::bias(&lab, store),

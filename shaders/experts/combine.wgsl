@@ -26,11 +26,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     for (var s = 0u; s < params.chosen; s++) {
         let route = routes[row * params.slots + s];
         let weight = bitcast<f32>(route.y);
-        let input = input[(row * params.chosen + s) * params.width4 + column];
+        let x = input[(row * params.chosen + s) * params.width4 + column];
         if (BIASED == 1u) {
-            sum += weight * (input + bias_of(route.x, column));
+            sum += weight * (x + bias_of(route.x, column));
         } else {
-            sum += weight * input;
+            sum += weight * x;
         }
     }
     let index = row * params.width4 + column;

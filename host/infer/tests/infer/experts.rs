@@ -139,11 +139,7 @@ fn kernels_of_experts_that_are_wrong_are_not_used() {
                 "place % TILE] = pair;",
                 "place % TILE] = pair / 2u;",
             ),
-            (
-                "combine",
-                "sum += weight * input",
-                "sum += weight * weight * input",
-            ),
+            ("combine", "sum += weight * x", "sum += weight * weight * x"),
         ] {
             device.sabotage(kernel, Sabotage::Edited { from, to });
             let named = wrong(variant, from);

@@ -179,15 +179,26 @@ fn scaling(scaling: &RopeScaling) -> Option<Value> {
             truncate,
             original_context,
             attention_factor,
-        } => json!({
-            "rope_type": "yarn",
-            "factor": factor,
-            "beta_fast": beta_fast,
-            "beta_slow": beta_slow,
-            "truncate": truncate,
-            "original_max_position_embeddings": original_context,
-            "attention_factor": attention_factor,
-        }),
+        } => {
+            let mut yarn = json!({
+                "rope_type": "yarn",
+                "factor": factor,
+                "beta_fast": beta_fast,
+                "beta_slow": beta_slow,
+                "truncate": truncate,
+                "original_max_position_embeddings": original_context,
+            });
+            // What follows from the factor is left to do so: a number that is written and read again may lose its last bit.
+            let usual = if *factor <= 1.0 {
+                1.0
+            } else {
+                0.1 * factor.ln() + 1.0
+            };
+            if *attention_factor != usual {
+                yarn["attention_factor"] = json!(attention_factor);
+            }
+            yarn
+        }
         RopeScaling::LongRope {
             short,
             long,

@@ -258,14 +258,14 @@ fn experts_in_mxfp4_that_are_missing_or_do_not_fit_are_refused_by_name() {
         without.remove(index);
         let error = read_gpt_oss(&without).unwrap_err();
         assert!(
-            error.starts_with(&format!("{name} is missing, expected shape [3, ")),
+            error.contains(&format!("{name} is missing, expected shape [3, ")),
             "{error}"
         );
         let mut other = parts.clone();
         other[index].1 = "I8";
         let error = read_gpt_oss(&other).unwrap_err();
         assert!(
-            error.starts_with(&format!("{name} is stored as I8")),
+            error.contains(&format!("{name} is stored as I8")),
             "{error}"
         );
         for (dimension, size) in parts[index].2.iter().enumerate() {
@@ -274,7 +274,7 @@ fn experts_in_mxfp4_that_are_missing_or_do_not_fit_are_refused_by_name() {
             let bytes = other[index].3.len() / size * (size + 1);
             other[index].3.resize(bytes, 0);
             let error = read_gpt_oss(&other).unwrap_err();
-            assert!(error.starts_with(&format!("{name} has shape ")), "{error}");
+            assert!(error.contains(&format!("{name} has shape ")), "{error}");
         }
     }
     // A power that is no number, of row 5 of the last expert's down.

@@ -9,6 +9,11 @@ struct Params {
     softcap: f32,  // 0: none
     scratch: u32,  // scores of one head at most, a multiple of GROUP; or parts of one head at most
     unused: u32,
+    has_sinks: u32, // 0: none
+    unused_0: u32,
+    unused_1: u32,
+    unused_2: u32,
+    sinks: array<vec4<f32>, MOST_SINKS / 4u>, // of each head
 }
 
 @group(0) @binding(4) var<uniform> params: Params;
@@ -28,6 +33,17 @@ fn first_seen(position: u32) -> u32 {
 
 fn kv_head(unit: u32) -> u32 {
     return unit * HEADS / (params.heads / params.kv_heads);
+}
+
+// The sum of the weights of all that a row sees, with that of the head's sink: one more score, which has no value. `head` is one of
+// [rows, heads]. The highest score is that of the positions alone.
+fn with_sink(total: f32, highest: f32, head: u32) -> f32 {
+    if (params.has_sinks == 0u) {
+        return total;
+    }
+    let own = head % params.heads;
+    // Beyond that a sink leaves nothing of any position, and exp would soon overflow.
+    return total + exp(min(params.sinks[own / 4u][own % 4u] - highest, 80.0));
 }
 
 // What softmax is taken of. CAPPED: whether there may be a cap.

@@ -14,5 +14,5 @@ fn merged(head: u32, all: u32, d: u32) -> vec4<f32> {
         total += weight * state.y;
         sum += weight * parts[first + s * stride + d];
     }
-    return sum / total;
+    return sum / with_sink(total, highest, head);
 }

@@ -201,14 +201,14 @@ fn main(place: Place) {
                 whole += totals[g * 8u + i];
             }
             let head = row * params.heads + unit * HEADS + g;
+            let last = min(round * PAIR + PAIR, HEADS) - 1u;
+            let most = select(highest[round * PAIR], highest[last], own_share == 1u);
             if (all == 1u) {
-                output[head * params.stride4 + d] = sums[round] / whole;
+                output[head * params.stride4 + d] = sums[round] / with_sink(whole, most, head);
             } else {
                 let part = (head * parts_of_head() + place.group.x) * (params.stride4 + 1u);
                 parts[part + d] = sums[round];
                 if (d == 0u) {
-                    let last = min(round * PAIR + PAIR, HEADS) - 1u;
-                    let most = select(highest[round * PAIR], highest[last], own_share == 1u);
                     parts[part + params.stride4] = vec4<f32>(most, whole, 0.0, 0.0);
                 }
             }

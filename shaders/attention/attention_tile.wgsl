@@ -273,7 +273,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         }
         let head = (tile.x + row) * params.heads + unit * HEADS + query % HEADS;
         if (parts_of_row(position) == 1u) {
-            output[head * params.stride4 + d] = sums[e] / whole;
+            output[head * params.stride4 + d] = sums[e] / with_sink(whole, highest[query], head);
         } else {
             let part = (head * parts_of_head() + number - first) * (params.stride4 + 1u);
             parts[part + d] = sums[e];

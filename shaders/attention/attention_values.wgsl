@@ -64,7 +64,8 @@ $VALUES
     }
     let whole_$K = ROWS == 1u || groups_$K <= part.groups;
     let sums_$K = add_lanes(lane, array<vec4<f32>, 9>(a_0_$K, b_0_$K, a_1_$K, b_1_$K, a_2_$K, b_2_$K, a_3_$K, b_3_$K, total_$K));
-    let sum_of_weights_$K = sums_$K[1].x + sums_$K[1].y + sums_$K[1].z + sums_$K[1].w;
+    let weights_$K = sums_$K[1].x + sums_$K[1].y + sums_$K[1].z + sums_$K[1].w;
+    let sum_of_weights_$K = with_sink(weights_$K, highest_$K, query_of($Ku, id.y, &rows));
     let quad = 2u * first + lane;
     if (quad < params.stride4) {
         if (whole_$K) { output[query_of($Ku, id.y, &rows) * params.stride4 + quad] = sums_$K[0] / sum_of_weights_$K; }

@@ -1,5 +1,6 @@
 // The outputs of a row's experts, each times its weight, added up in the order in which they were chosen; to the output where
-// that is a residual stream (ADD). With SHARED 1 the output of the shared expert comes last.
+// that is a residual stream (ADD). With SHARED 1 the output of the shared expert comes last; with BIASED 1 each
+// output has a bias.
 // Invocation: 4 elements of one row. Grid: (width / 4 / LANES, rows).
 
 struct Params {
@@ -23,8 +24,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let row = group.y;
     var sum = vec4<f32>();
     for (var s = 0u; s < params.chosen; s++) {
-        let weight = bitcast<f32>(routes[row * params.slots + s].y);
-        sum += weight * input[(row * params.chosen + s) * params.width4 + column];
+        let route = routes[row * params.slots + s];
+        let weight = bitcast<f32>(route.y);
+        let x = input[(row * params.chosen + s) * params.width4 + column];
+        if (BIASED == 1u) {
+            sum += weight * (x + bias_of(route.x, column));
+        } else {
+            sum += weight * x;
+        }
     }
     let index = row * params.width4 + column;
     if (SHARED == 1u) {

@@ -5,3 +5,7 @@
 fn shared_output(index: u32) -> vec4<f32> {
     return of_shared[index];
 }
+
+fn bias_of(expert: u32, column: u32) -> vec4<f32> {
+    return vec4<f32>();
+}

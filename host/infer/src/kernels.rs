@@ -34,8 +34,8 @@ pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by
 pub use cooperative::Cut;
 pub use encoder::EncoderKernel;
 pub(crate) use encoder::{Addend, LayerNorm, TextAttention, TextHeads};
-pub use experts::ExpertKernel;
 pub(crate) use experts::Routing;
+pub use experts::{CombinedWith, ExpertKernel};
 pub use heads::HeadsKernel;
 pub(crate) use heads::{Heads, KvBuffers};
 pub use kv::KvPrecision;

@@ -33,6 +33,8 @@ struct Layer {
     value: Matrix,
     head_norms: Option<[Vec<f64>; 2]>,
     output: Matrix,
+    /// `[heads]`
+    sinks: Option<Vec<f64>>,
     post_attention_norm: Option<Vec<f64>>,
     mlp_norm: Vec<f64>,
     feed_forward: FeedForward,
@@ -182,6 +184,10 @@ impl Layer {
                 LayerTensor::Output,
                 config.output_bias.then_some(LayerTensor::OutputBias),
             )?,
+            sinks: match config.sinks {
+                true => Some(widened(&tensor(LayerTensor::Sinks)?)?),
+                false => None,
+            },
             post_attention_norm: match config.post_norms {
                 true => Some(norm(LayerTensor::PostAttentionNorm)?),
                 false => None,
@@ -238,6 +244,7 @@ impl Layer {
                 &slices(&cache.values, &seen, within, head_dim),
                 config.attention_scale,
                 config.attention_softcap,
+                self.sinks.as_ref().map(|sinks| sinks[head]),
             ));
         }
         self.output.times(&attended)
@@ -257,6 +264,7 @@ impl Layer {
         matrices.iter().map(|m| m.len()).sum::<usize>()
             + self.feed_forward.len()
             + norms.flatten().map(Vec::len).sum::<usize>()
+            + self.sinks.as_ref().map_or(0, Vec::len)
             + self
                 .head_norms
                 .iter()

@@ -240,7 +240,7 @@ impl ReferenceEncoder {
                 let (keys, values) = (seen(&key), seen(&value));
                 let keys: Vec<&[f64]> = keys.iter().map(Vec::as_slice).collect();
                 let values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
-                attended.extend(kernels::attention(query, &keys, &values, scale, None));
+                attended.extend(kernels::attention(query, &keys, &values, scale, None, None));
             }
         }
         tensors.output.times(&attended)

@@ -1,16 +1,19 @@
 //! The feed-forward layer of a decoder: one for all rows, or experts of which each row goes through some.
 
-use tidegate_weights::{Activation, Checkpoint, DecoderTensor, Experts, LayerTensor, ModelConfig};
+use tidegate_weights::{
+    Activation, Checkpoint, ClampedGate, DecoderTensor, Experts, LayerTensor, ModelConfig,
+};
 
 use crate::error::LoadError;
 use crate::kernels;
 use crate::weights::Matrix;
 
-/// `down(act(gate(x)) * up(x))`.
+/// `down(act(gate(x)) * up(x))`, or with a clamped gate.
 pub(crate) struct Gated {
     gate: Matrix,
     up: Matrix,
     down: Matrix,
+    clamped: Option<ClampedGate>,
 }
 
 /// What a layer's rows go through after attention.
@@ -38,12 +41,42 @@ impl Gated {
             gate: matrix(checkpoint, layer, gate)?,
             up: matrix(checkpoint, layer, up)?,
             down: matrix(checkpoint, layer, down)?,
+            clamped: None,
+        })
+    }
+
+    /// That of an expert.
+    fn expert(
+        checkpoint: &Checkpoint,
+        layer: usize,
+        expert: usize,
+        clamped: Option<ClampedGate>,
+    ) -> Result<Gated, LoadError> {
+        let matrix = |part, bias| biased(checkpoint, layer, part, clamped.map(|_| bias));
+        Ok(Gated {
+            gate: matrix(
+                LayerTensor::ExpertGate(expert),
+                LayerTensor::ExpertGateBias(expert),
+            )?,
+            up: matrix(
+                LayerTensor::ExpertUp(expert),
+                LayerTensor::ExpertUpBias(expert),
+            )?,
+            down: matrix(
+                LayerTensor::ExpertDown(expert),
+                LayerTensor::ExpertDownBias(expert),
+            )?,
+            clamped,
         })
     }
 
     fn of(&self, x: &[f64], activation: Activation) -> Vec<f64> {
         let (gate, up) = (self.gate.times(x), self.up.times(x));
-        self.down.times(&kernels::gated(activation, &gate, &up))
+        let active = match self.clamped {
+            Some(of) => kernels::clamped_gate(of, &gate, &up),
+            None => kernels::gated(activation, &gate, &up),
+        };
+        self.down.times(&active)
     }
 
     fn len(&self) -> usize {
@@ -67,16 +100,11 @@ impl FeedForward {
             chosen,
             normalized,
             shared,
+            clamped,
             ..
         } = *of;
-        let expert = |expert| {
-            let tensors = [
-                LayerTensor::ExpertGate(expert),
-                LayerTensor::ExpertUp(expert),
-                LayerTensor::ExpertDown(expert),
-            ];
-            Gated::read(checkpoint, layer, tensors)
-        };
+        let expert = |expert| Gated::expert(checkpoint, layer, expert, clamped);
+        let bias = clamped.map(|_| LayerTensor::RouterBias);
         let shared = match shared {
             Some(_) => {
                 let tensors = [
@@ -92,7 +120,7 @@ impl FeedForward {
             None => None,
         };
         Ok(FeedForward::Experts {
-            router: matrix(checkpoint, layer, LayerTensor::Router)?,
+            router: biased(checkpoint, layer, LayerTensor::Router, bias)?,
             experts: (0..count).map(expert).collect::<Result<_, _>>()?,
             shared,
             chosen,
@@ -148,6 +176,15 @@ impl FeedForward {
 }
 
 fn matrix(checkpoint: &Checkpoint, layer: usize, tensor: LayerTensor) -> Result<Matrix, LoadError> {
-    let tensor = checkpoint.tensor(DecoderTensor::Layer(layer, tensor))?;
-    Ok(Matrix::read(&tensor, None)?)
+    biased(checkpoint, layer, tensor, None)
+}
+
+fn biased(
+    checkpoint: &Checkpoint,
+    layer: usize,
+    tensor: LayerTensor,
+    bias: Option<LayerTensor>,
+) -> Result<Matrix, LoadError> {
+    let of = |part| checkpoint.tensor(DecoderTensor::Layer(layer, part));
+    Ok(Matrix::read(&of(tensor)?, bias.map(of).transpose()?)?)
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tidegate_contract::EncoderText;
 
 /// Decoders as directories of safetensors.
-pub const DECODERS: [&str; 19] = [
+pub const DECODERS: [&str; 21] = [
     "llama-tied-sharded-f32",
     "llama-odd-f16",
     "llama3-rope-bf16",
@@ -29,10 +29,12 @@ pub const DECODERS: [&str; 19] = [
     "mixtral-bf16",
     "mixtral-one-f32",
     "qwen2-moe-f16",
+    "gpt-oss-one-bf16",
+    "gpt-oss-all-f16",
 ];
 
 /// Decoders as GGUF files; each is one of [`DECODERS`] or a model of its own.
-pub const GGUF_DECODERS: [&str; 16] = [
+pub const GGUF_DECODERS: [&str; 17] = [
     "gguf-llama-f32",
     "gguf-llama-q8_0",
     "gguf-llama-q8_0-parts",
@@ -49,11 +51,12 @@ pub const GGUF_DECODERS: [&str; 16] = [
     "gguf-mixtral-bf16",
     "gguf-qwen2moe-f16",
     "gguf-qwen3moe-f16",
+    "gguf-gpt-oss-bf16",
 ];
 
 /// Decoders as GGUF files in formats that are handed on as int8: what is expected is what the file holds, which
 /// `Checkpoint::exact` gives.
-pub const REENCODED_DECODERS: [&str; 10] = [
+pub const REENCODED_DECODERS: [&str; 11] = [
     "gguf-llama-q4_k_m",
     "gguf-llama-q4_1",
     "gguf-llama-q5_0",
@@ -64,10 +67,11 @@ pub const REENCODED_DECODERS: [&str; 10] = [
     "gguf-llama-q5_k",
     "gguf-llama-iq4_xs",
     "gguf-llama-q8_k",
+    "gguf-gpt-oss-mxfp4",
 ];
 
 /// Decoders as other tools quantize them: what is expected is what the files say, which `Checkpoint::exact` gives.
-pub const PACKED_DECODERS: [&str; 9] = [
+pub const PACKED_DECODERS: [&str; 10] = [
     "gptq-llama-int4",
     "gptq-llama-int4-by-order",
     "gptq-phi3-int8",
@@ -77,6 +81,7 @@ pub const PACKED_DECODERS: [&str; 9] = [
     "compressed-llama-int8",
     "compressed-llama-fp8",
     "fp8-qwen3-blocks",
+    "gpt-oss-mxfp4",
 ];
 
 /// [`DECODERS`] and others that low-rank adapters are for.

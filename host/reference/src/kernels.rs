@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tidegate_weights::Activation;
+use tidegate_weights::{Activation, ClampedGate};
 
 /// Root mean square norm (Zhang and Sennrich 2019): `x · weight / sqrt(mean(x²) + epsilon)`, row by row. `x` `[rows,
 /// width]`, `weight` `[width]`; where a family stores weights around 0, their offset is already in `weight`.
@@ -109,8 +109,8 @@ pub fn route(logits: &[f64], chosen: usize, normalized: bool) -> Vec<(usize, f64
     order.into_iter().enumerate().map(share).collect()
 }
 
-/// Attention of one head over the positions it sees: `softmax(softcap(scale · query · keys)) · values`. `query`
-/// `[head_dim]`, `keys` and `values` `[positions][head_dim]`, result `[head_dim]`.
+/// Attention of one head over the positions it sees: `softmax(softcap(scale · query · keys)) · values`; a sink is one more
+/// score, whose value is zero (gpt-oss). `query` `[head_dim]`, `keys` and `values` `[positions][head_dim]`, result `[head_dim]`.
 #[must_use]
 pub fn attention(
     query: &[f64],
@@ -118,6 +118,7 @@ pub fn attention(
     values: &[&[f64]],
     scale: f64,
     cap: Option<f64>,
+    sink: Option<f64>,
 ) -> Vec<f64> {
     let mut weights: Vec<f64> = keys
         .iter()
@@ -125,6 +126,7 @@ pub fn attention(
             let product = key.iter().zip(query).map(|(k, q)| k * q).sum::<f64>();
             softcap(product * scale, cap)
         })
+        .chain(sink)
         .collect();
     softmax(&mut weights);
     let mut out = vec![0.0; query.len()];
@@ -172,6 +174,17 @@ pub fn gated(activation: Activation, gate: &[f64], up: &[f64]) -> Vec<f64> {
         .zip(up)
         .map(|(g, u)| activate(activation, *g) * u)
         .collect()
+}
+
+/// What gpt-oss's experts have in its place ([`ClampedGate`]), element by element.
+#[must_use]
+pub fn clamped_gate(of: ClampedGate, gate: &[f64], up: &[f64]) -> Vec<f64> {
+    let one = |(gate, up): (&f64, &f64)| {
+        let gate = gate.min(of.limit);
+        let up = up.clamp(-of.limit, of.limit);
+        (up + 1.0) * gate / (1.0 + (-of.slope * gate).exp())
+    };
+    gate.iter().zip(up).map(one).collect()
 }
 
 /// The mean of the rows: `x` `[rows, width]`, result `[width]`.

@@ -28,9 +28,9 @@ mod tensor;
 
 pub use checkpoint::{Checkpoint, FileBytes, ReadFile, ReadWhole};
 pub use config::{
-    Activation, Architecture, ConfigError, EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer,
-    Experts, HeadActivation, LayerConfig, ModelConfig, Pooling, Quantization, Rope, RopeScaling,
-    Scoring,
+    Activation, Architecture, ClampedGate, ConfigError, EncoderBiases, EncoderConfig, EncoderHead,
+    EncoderLayer, Experts, HeadActivation, LayerConfig, ModelConfig, Pooling, Quantization, Rope,
+    RopeScaling, Scoring,
 };
 pub use convert::{ConvertError, ConvertReport, convert};
 pub use error::{CheckpointError, TensorError};

@@ -24,6 +24,9 @@ pub struct Tensor<'a> {
 pub(crate) enum Layout<'a> {
     /// Row after row, each as its format says; `bytes` holds all rows of the stored tensor.
     Rows { bytes: &'a [u8] },
+    /// A matrix of floats with its rows and columns the other way round: `bytes` holds `[width, columns]`, and rows of the tensor
+    /// are columns of that.
+    Turned { bytes: &'a [u8], columns: usize },
     /// Values and scales in two tensors, row after row: this project's int8 and int4.
     Apart { values: &'a [u8], scales: &'a [u8] },
     /// Made on demand.
@@ -50,12 +53,15 @@ pub(crate) enum Layout<'a> {
 pub(crate) struct Slice {
     pub(crate) rows: usize,
     pub(crate) first: usize,
+    /// From one row to the next.
+    pub(crate) step: usize,
 }
 
 impl Slice {
     pub(crate) fn order(&self) -> Order {
         Order {
             first: self.first,
+            step: self.step,
             interleaved_head: None,
         }
     }
@@ -66,6 +72,8 @@ impl Slice {
 pub(crate) struct Order {
     /// Stored rows before the first: the tensor is a slice of a fused one.
     pub(crate) first: usize,
+    /// Stored rows from one to the next: 2 where the rows of two tensors come in turn.
+    pub(crate) step: usize,
     /// Width of a head whose rows (or elements of a bias) are stored with the two halves interleaved, as GGUF files of
     /// the llama architecture do.
     pub(crate) interleaved_head: Option<usize>,
@@ -74,6 +82,7 @@ pub(crate) struct Order {
 impl Order {
     pub(crate) const STRAIGHT: Order = Order {
         first: 0,
+        step: 1,
         interleaved_head: None,
     };
 
@@ -89,7 +98,7 @@ impl Order {
                 before + 2 * (within % half) + within / half
             }
         };
-        self.first + straight
+        self.first + straight * self.step
     }
 }
 
@@ -149,6 +158,7 @@ impl<'a> Tensor<'a> {
         let slice = slice.unwrap_or(Slice {
             rows: packed.rows,
             first: 0,
+            step: 1,
         });
         Tensor {
             name,
@@ -248,9 +258,10 @@ impl Tensor<'_> {
             Layout::Reencoded { stored, .. } => Stored::Blocks(*stored),
             Layout::Encoded(source) => source.stored(),
             Layout::Packed { rows, .. } => Stored::Packed(rows.format),
-            Layout::Rows { .. } | Layout::Apart { .. } | Layout::Random(_) => {
-                Stored::Blocks(StoredFormat::Kept(self.format))
-            }
+            Layout::Rows { .. }
+            | Layout::Turned { .. }
+            | Layout::Apart { .. }
+            | Layout::Random(_) => Stored::Blocks(StoredFormat::Kept(self.format)),
         }
     }
 
@@ -271,7 +282,10 @@ impl Tensor<'_> {
             Layout::Reencoded { stored, .. } => {
                 self.rows as u64 * stored.row_bytes(self.width) as u64
             }
-            Layout::Rows { .. } | Layout::Apart { .. } | Layout::Random(_) => self.bytes(),
+            Layout::Rows { .. }
+            | Layout::Turned { .. }
+            | Layout::Apart { .. }
+            | Layout::Random(_) => self.bytes(),
         }
     }
 
@@ -372,6 +386,15 @@ impl Tensor<'_> {
             Layout::Rows { bytes } => {
                 let range = slice(bytes, self.format.row_bytes(self.width)).ok_or_else(beyond)?;
                 Ok(Row::Whole(Cow::Borrowed(&bytes[range])))
+            }
+            Layout::Turned { bytes, columns } => {
+                let size = self.format.row_bytes(1);
+                let elements = bytes.chunks_exact(size).skip(stored).step_by(*columns);
+                let gathered: Vec<u8> = elements.take(self.width).flatten().copied().collect();
+                if stored >= *columns || gathered.len() != self.width * size {
+                    return Err(beyond());
+                }
+                Ok(Row::Whole(Cow::Owned(gathered)))
             }
             Layout::Apart { values, scales } => {
                 let (value_bytes, scale_bytes) = self.format.apart_bytes(self.width);

@@ -208,6 +208,7 @@ pub(crate) fn source(gate: &Gate) -> ModelSource {
             blocks: 32,
             max_rows: ROWS,
             max_samples: ROWS,
+            loras: 0,
         };
         let gate = gate.clone();
         Ok(Box::new(Gated { shape, gate }) as Box<dyn Decoder>)

@@ -195,9 +195,9 @@ fn models_that_are_adapters_of_one_answer_each_as_itself() {
     // Nobody asks the base itself; it is loaded all the same.
     let pipeline = Arc::new(pipeline_of(&more));
     assert!(
-        super::check(&pipeline).is_empty(),
+        super::check(&pipeline).mistakes.is_empty(),
         "{:?}",
-        super::check(&pipeline)
+        super::check(&pipeline).mistakes
     );
     let Ok(models) = crate::wire::load_models(&pipeline, Some("cpu"), &BTreeMap::new()) else {
         panic!("the models are loaded");
@@ -236,7 +236,7 @@ fn an_adapter_that_does_not_fit_is_found_before_anything_is_loaded() {
          model = \"other\"\nprompt = \"{{text}}\"\nmax-tokens = 8\n",
         adapters.path()
     );
-    let mistakes = super::check(&pipeline_of(&more));
+    let mistakes = super::check(&pipeline_of(&more)).mistakes;
     let [mistake] = &mistakes[..] else {
         panic!("{mistakes:?}");
     };

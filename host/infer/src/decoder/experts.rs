@@ -5,12 +5,12 @@
 //! order of the choice. So a row has the same bits whatever is beside it.
 
 use tidegate_weights::{
-    Activation, Checkpoint, DecoderTensor, Experts, LayerTensor, ModelConfig, Tensor,
+    Activation, Checkpoint, ClampedGate, DecoderTensor, Experts, LayerTensor, ModelConfig, Tensor,
 };
 
 use super::loading::DecoderLoading;
 use crate::buffer::Buffer;
-use crate::kernels::{NormStore, Routing, Store, Tested};
+use crate::kernels::{CombinedWith, NormStore, Routing, Store, Tested};
 use crate::load_error::LoadError;
 use crate::matrix::{ExpertInput, ExpertMatrix, ExpertPacking, Matrix, Packing, padded};
 use crate::program::{Builder, Count};
@@ -29,6 +29,15 @@ pub(super) struct ExpertMatrices<'a> {
     gate_up: ExpertPacking<'a>,
     down: ExpertPacking<'a>,
     shared: Option<[Packing<'a>; 2]>,
+    clamped: Option<Clamped>,
+}
+
+/// What gpt-oss has beside the matrices: biases, which are read when they are uploaded, and a clamped gate.
+struct Clamped {
+    layer: usize,
+    gate: ClampedGate,
+    /// Of the biases on the device.
+    bytes: u64,
 }
 
 impl<'a> FeedForward<'a> {
@@ -72,6 +81,11 @@ impl<'a> FeedForward<'a> {
             gate_up: ExpertPacking::new(gate_up),
             down: ExpertPacking::new(down),
             shared,
+            clamped: experts.clamped.map(|gate| Clamped {
+                layer,
+                gate,
+                bytes: bias_bytes(config, experts),
+            }),
         })))
     }
 
@@ -81,7 +95,9 @@ impl<'a> FeedForward<'a> {
             FeedForward::Dense(matrices) => matrices.iter().map(Packing::bytes).sum(),
             FeedForward::Experts(of) => {
                 let shared = of.shared.iter().flatten().map(Packing::bytes);
-                of.router.bytes() + of.gate_up.bytes() + of.down.bytes() + shared.sum::<u64>()
+                let biases = of.clamped.as_ref().map_or(0, |of| of.bytes);
+                let own = of.router.bytes() + of.gate_up.bytes() + of.down.bytes();
+                own + shared.sum::<u64>() + biases
             }
         }
     }
@@ -92,7 +108,9 @@ impl ExpertMatrices<'_> {
     pub(super) fn tested(&self, activation: Activation, post_norms: bool) -> Vec<Tested> {
         let mut tested = Vec::new();
         let gated = Store::Gated(activation);
-        for (of, store) in [(&self.gate_up, gated), (&self.down, Store::Plain)] {
+        let clamped = self.clamped.is_some();
+        let gate_up = if clamped { Store::Plain } else { gated };
+        for (of, store) in [(&self.gate_up, gate_up), (&self.down, Store::Plain)] {
             let products = |stored| Tested::ExpertProducts(stored, store);
             tested.extend(of.kinds().map(products));
         }
@@ -100,7 +118,12 @@ impl ExpertMatrices<'_> {
             let products = |stored| Tested::Products(stored, store);
             tested.extend(of.kinds().map(products));
         };
-        products(&self.router, Store::Plain);
+        let router = if clamped {
+            Store::Bias(None)
+        } else {
+            Store::Plain
+        };
+        products(&self.router, router);
         if let Some([gate_up, down]) = &self.shared {
             products(gate_up, gated);
             products(down, Store::Plain);
@@ -111,9 +134,21 @@ impl ExpertMatrices<'_> {
             NormStore::Add
         };
         tested.push(Tested::Routing);
-        tested.push(Tested::Combine(store, self.shared.is_some()));
+        let with = match &self.shared {
+            _ if clamped => CombinedWith::Biases,
+            Some(_) => CombinedWith::Shared,
+            None => CombinedWith::Nothing,
+        };
+        tested.extend(clamped.then_some(Tested::Activate));
+        tested.push(Tested::Combine(store, with));
         tested
     }
+}
+
+/// Bytes of the biases of a layer's router and experts.
+fn bias_bytes(config: &ModelConfig, experts: &Experts) -> u64 {
+    let each = 2 * padded(experts.intermediate) + padded(config.hidden);
+    4 * (padded(experts.count) + experts.count * each) as u64
 }
 
 /// The buffers that layers with experts work in.
@@ -121,6 +156,8 @@ pub(super) struct ExpertRows {
     logits: Buffer,
     routes: Buffer,
     groups: Buffer,
+    /// `[rows, chosen, 2 · intermediate]`, where activations are not made by the product.
+    gate_up: Option<Buffer>,
     /// `[rows, chosen, intermediate]`.
     active: Buffer,
     /// `[rows, chosen, hidden]`.
@@ -139,6 +176,7 @@ pub(super) struct ExpertSizes {
     routes: usize,
     /// Words of all groups.
     groups: usize,
+    gate_up: usize,
     active: usize,
     outputs: usize,
     shared: usize,
@@ -153,6 +191,10 @@ impl ExpertSizes {
             logits: padded(experts.count + usize::from(routing.shared)),
             routes: 2 * routing.slots() as usize,
             groups: routing.group_words(rows),
+            gate_up: match experts.clamped {
+                Some(_) => 2 * experts.chosen * padded(experts.intermediate),
+                None => 0,
+            },
             active: experts.chosen * padded(experts.intermediate),
             outputs: experts.chosen * hidden,
             shared: if routing.shared { hidden } else { 0 },
@@ -161,7 +203,8 @@ impl ExpertSizes {
 
     /// Elements of all of them.
     pub(super) fn elements(&self, rows: usize) -> usize {
-        rows * (self.logits + self.routes + self.active + self.outputs + self.shared) + self.groups
+        let products = self.gate_up + self.active + self.outputs + self.shared;
+        rows * (self.logits + self.routes + products) + self.groups
     }
 }
 
@@ -176,6 +219,10 @@ impl DecoderLoading<'_> {
             logits: self.activation("logits of experts", sizes.logits)?,
             routes: self.activation("experts of rows", sizes.routes)?,
             groups: self.storage("rows of experts", groups, "lower max_rows")?,
+            gate_up: match sizes.gate_up {
+                0 => None,
+                gate_up => Some(self.activation("gate and up of experts", gate_up)?),
+            },
             active: self.activation("activations of experts", sizes.active)?,
             outputs: self.activation("outputs of experts", sizes.outputs)?,
             shared: match sizes.shared {
@@ -191,6 +238,32 @@ impl DecoderLoading<'_> {
         let matrix = of.upload(self.site, self.kernels, label, self.total)?;
         self.arrived.add(bytes);
         Ok(matrix)
+    }
+
+    /// The biases of a layer: the router's `[experts]`; of gate and up in turn `[experts, 2 · width]`, of down `[experts, hidden]`,
+    /// widths padded.
+    fn biases_of_experts(&self, layer: usize, routing: Routing) -> Result<[Buffer; 3], LoadError> {
+        use LayerTensor as Part;
+        let vector = |part| -> Result<Vec<f32>, LoadError> {
+            let tensor = self.checkpoint.tensor(DecoderTensor::Layer(layer, part))?;
+            let mut values = Vec::new();
+            tensor.read_row(0, &mut values)?;
+            values.resize(padded(values.len()), 0.0);
+            Ok(values)
+        };
+        let (mut gate_up, mut down) = (Vec::new(), Vec::new());
+        for expert in 0..routing.experts as usize {
+            let gate = vector(Part::ExpertGateBias(expert))?;
+            let up = vector(Part::ExpertUpBias(expert))?;
+            let turns = gate.iter().zip(&up);
+            gate_up.extend(turns.flat_map(|(gate, up)| [*gate, *up]));
+            down.extend(vector(Part::ExpertDownBias(expert))?);
+        }
+        Ok([
+            self.upload("biases of the router", &vector(Part::RouterBias)?)?,
+            self.upload("biases of gate and up of experts", &gate_up)?,
+            self.upload("biases of down of experts", &down)?,
+        ])
     }
 
     /// The feed-forward part of a layer with experts: `normed` rows go through them, and what comes of it goes to `output` as `store`
@@ -211,7 +284,12 @@ impl DecoderLoading<'_> {
         let gate_up = self.pack_experts("gate and up of experts", of.gate_up)?;
         let down = self.pack_experts("down of experts", of.down)?;
         let gated = Store::Gated(self.config.activation);
-        builder.matmul_decision(&router, [normed, &rows.logits])?;
+        let biases = match &of.clamped {
+            Some(of) => Some(self.biases_of_experts(of.layer, routing)?),
+            None => None,
+        };
+        let router_bias = biases.as_ref().map(|[router, ..]| router);
+        builder.matmul_decision(&router, router_bias, [normed, &rows.logits])?;
         builder.route(routing, [&rows.logits, &rows.routes], router.columns)?;
         builder.group(routing, [&rows.routes, &rows.groups], self.sizes.rows)?;
         let input = ExpertInput {
@@ -219,7 +297,15 @@ impl DecoderLoading<'_> {
             each: false,
             groups: &rows.groups,
         };
-        builder.matmul_experts(&gate_up, routing, input, (&rows.active, gated))?;
+        let width = gate_up.columns / 2;
+        match (&rows.gate_up, &of.clamped, &biases) {
+            (Some(sums), Some(of), Some([_, biases, _])) => {
+                builder.matmul_experts(&gate_up, routing, input, (sums, Store::Plain))?;
+                let buffers = [&rows.routes, sums, &rows.active];
+                builder.activate(routing, buffers, biases, width, of.gate)?;
+            }
+            _ => builder.matmul_experts(&gate_up, routing, input, (&rows.active, gated))?,
+        }
         let input = ExpertInput {
             rows: &rows.active,
             each: true,
@@ -234,6 +320,11 @@ impl DecoderLoading<'_> {
         }
         let width = padded(self.config.hidden);
         let buffers = [&rows.routes, &rows.outputs, output];
-        builder.combine(routing, buffers, rows.shared.as_ref(), width, store)
+        let shared = rows.shared.as_ref();
+        let beside = match &biases {
+            Some([.., down]) => Some((CombinedWith::Biases, down)),
+            None => shared.map(|shared| (CombinedWith::Shared, shared)),
+        };
+        builder.combine(routing, buffers, beside, width, store)
     }
 }

@@ -180,7 +180,7 @@ impl<'a> DecoderLoading<'a> {
         upload_vector(self.site, &tensor, offset, self.total)
     }
 
-    fn upload(&self, what: &'static str, values: &[f32]) -> Result<Buffer, LoadError> {
+    pub(super) fn upload(&self, what: &'static str, values: &[f32]) -> Result<Buffer, LoadError> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
         self.fits(what, bytes.len() as u64, "lower context")?;
         self.site
@@ -361,7 +361,13 @@ impl<'a> DecoderLoading<'a> {
         }
         let buffers = [&rows.queries, &rows.scratch, &rows.attended];
         let written = rows.written.as_ref();
-        builder.attention(&heads, buffers, written, cache, self.options.context)?;
+        let mut sinks = Vec::new();
+        if config.sinks {
+            let tensor = self.checkpoint.tensor(of(LayerTensor::Sinks))?;
+            tensor.read_row(0, &mut sinks)?;
+        }
+        let context = self.options.context;
+        builder.attention(&heads, buffers, written, cache, context, &sinks)?;
         let bias = if config.output_bias {
             let tensor = self.checkpoint.tensor(of(LayerTensor::OutputBias))?;
             Some(upload_vector(self.site, &tensor, 0.0, self.total)?)

@@ -1,5 +1,7 @@
 //! Attention over KV blocks.
 
+use tidegate_weights::ModelConfig;
+
 use super::Kernel;
 use super::binding::{Access, Bindings};
 use super::heads::{Heads, KvBuffers};
@@ -42,6 +44,9 @@ pub(crate) const TILE_ROWS: usize = MOST_QUERIES as usize;
 
 /// Lanes of a workgroup there: one vector of the CPU.
 const NARROW_LANES: u32 = 8;
+
+/// Heads that there is room for sinks of.
+const MOST_SINKS: (&str, u32) = ("MOST_SINKS", ModelConfig::MOST_SINKS as u32);
 
 /// Positions of a group there: four for each lane.
 pub(crate) const GROUP: u32 = 4 * NARROW_LANES;
@@ -420,6 +425,7 @@ impl AttentionKernel {
                 ("ROWS", rows),
                 ("GROUP", GROUP),
                 ("UNIT", reads.unit()),
+                MOST_SINKS,
                 ("CAPPED", cut.is_some_and(HeadCut::capped).into()),
             ];
             if let Some(cut) = cut {
@@ -478,6 +484,7 @@ impl AttentionKernel {
                     ("HEADS", unit),
                     ("SPLIT", SPLIT),
                     ("MOST_PARTS", MOST_PARTS),
+                    MOST_SINKS,
                     // Of more than four heads, weights take the room that their sums would.
                     ("PAIR", if matches!(unit, 2..=4) { 2 } else { 1 }),
                 ],
@@ -508,6 +515,7 @@ impl AttentionKernel {
                     ("ROWS", neighbours_of(unit)),
                     ("SPLIT", SPLIT),
                     ("MOST_PARTS", MOST_PARTS),
+                    MOST_SINKS,
                     ("HEAD_LANES", lanes),
                     (
                         "COLUMNS",
@@ -537,6 +545,7 @@ impl AttentionKernel {
                     ("HEADS", 1),
                     ("SPLIT", SPLIT),
                     ("MOST_PARTS", MOST_PARTS),
+                    MOST_SINKS,
                 ],
                 &[
                     shader!("step.wgsl"),
@@ -623,7 +632,8 @@ pub(crate) fn rows_together(base: Base, [heads, kv_heads, dim]: [usize; 3]) -> T
 }
 
 impl Builder<'_> {
-    /// Attention of `queries` `[rows, heads, stride]` over the positions each row sees, into `output` of the same shape.
+    /// Attention of `queries` `[rows, heads, stride]` over the positions each row sees, into `output` of the same shape. `sinks` are
+    /// those of the heads, or nothing where they have none.
     /// `scratch` has room for what [`scratch`] says of each step; no row sees more than `context`. Where there is `written`, a zero
     /// for each head of each row, whoever writes the last part of a row merges them.
     pub(crate) fn attention(
@@ -633,9 +643,10 @@ impl Builder<'_> {
         written: Option<&Buffer>,
         cache: KvBuffers<'_>,
         context: usize,
+        sinks: &[f32],
     ) -> Result<(), LoadError> {
         let (_, per_head) = scratch(self.kernels.base, heads, context);
-        let parameters = [
+        let mut parameters = vec![
             heads.heads,
             heads.kv_heads,
             heads.stride4(),
@@ -644,7 +655,14 @@ impl Builder<'_> {
             (heads.softcap.unwrap_or(0.0) as f32).to_bits(),
             per_head,
             0,
+            u32::from(!sinks.is_empty()),
+            0,
+            0,
+            0,
         ];
+        let before = parameters.len();
+        parameters.extend(sinks.iter().map(|sink| sink.to_bits()));
+        parameters.resize(before + ModelConfig::MOST_SINKS, 0);
         let parameters = self.uniform("attention", &parameters);
         let unit = unit_of(heads.heads / heads.kv_heads);
         let units = Axis::Heads(heads.heads / unit);

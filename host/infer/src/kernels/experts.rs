@@ -1,7 +1,7 @@
-//! What a layer with experts runs beside products: which experts each row goes through, which rows each expert has, and the sum of
-//! their outputs.
+//! What a layer with experts runs beside products: which experts each row goes through, which rows each expert has, what gpt-oss
+//! has between the products, and the sum of their outputs.
 
-use tidegate_weights::Experts;
+use tidegate_weights::{ClampedGate, Experts};
 
 use super::binding::{Access, Bindings};
 use super::source::{LANES, join, shader};
@@ -36,13 +36,34 @@ pub enum ExpertKernel {
         /// Pairs of a tile.
         rows: u32,
     },
+    /// Biases and the clamped gate between the two products of an expert.
+    Activate,
     /// The sum of the outputs of a row's experts.
     Combine {
         /// Where it goes.
         store: NormStore,
-        /// Whether there is a shared expert.
-        shared: bool,
+        /// What there is beside them.
+        with: CombinedWith,
     },
+}
+
+/// What the outputs of a row's experts are added up with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CombinedWith {
+    /// Nothing.
+    Nothing,
+    /// The output of the shared expert.
+    Shared,
+    /// A bias for each output.
+    Biases,
+}
+
+impl CombinedWith {
+    const ALL: [CombinedWith; 3] = [
+        CombinedWith::Nothing,
+        CombinedWith::Shared,
+        CombinedWith::Biases,
+    ];
 }
 
 impl ExpertKernel {
@@ -50,6 +71,7 @@ impl ExpertKernel {
         match self {
             ExpertKernel::Route { .. } => "route",
             ExpertKernel::Group { .. } => "group",
+            ExpertKernel::Activate => "activate",
             ExpertKernel::Combine { .. } => "combine",
         }
     }
@@ -64,10 +86,11 @@ impl ExpertKernel {
             ExpertKernel::Route { .. } | ExpertKernel::Group { .. } => {
                 &[(0, Read), (2, Read), (3, Write), (4, Uniform)]
             }
-            ExpertKernel::Combine { shared: false, .. } => {
-                &[(1, Read), (2, Read), (3, Write), (4, Uniform)]
-            }
-            ExpertKernel::Combine { shared: true, .. } => {
+            ExpertKernel::Combine {
+                with: CombinedWith::Nothing,
+                ..
+            } => &[(1, Read), (2, Read), (3, Write), (4, Uniform)],
+            ExpertKernel::Activate | ExpertKernel::Combine { .. } => {
                 &[(1, Read), (2, Read), (3, Write), (4, Uniform), (5, Read)]
             }
         }
@@ -92,15 +115,20 @@ impl ExpertKernel {
                 let files = [shader!("step.wgsl"), shader!("experts/group.wgsl"), kernel];
                 join(&[("LANES", GROUP_LANES), most, ("TILE", rows)], &files)
             }
-            ExpertKernel::Combine { store, shared } => {
-                let output = match shared {
-                    true => shader!("experts/combine_shared.wgsl"),
-                    false => shader!("experts/combine_alone.wgsl"),
+            ExpertKernel::Activate => {
+                join(&[("LANES", LANES)], &[shader!("experts/activate.wgsl")])
+            }
+            ExpertKernel::Combine { store, with } => {
+                let output = match with {
+                    CombinedWith::Nothing => shader!("experts/combine_alone.wgsl"),
+                    CombinedWith::Shared => shader!("experts/combine_shared.wgsl"),
+                    CombinedWith::Biases => shader!("experts/combine_biased.wgsl"),
                 };
                 let constants = [
                     ("LANES", LANES),
                     store.constant(),
-                    ("SHARED", u32::from(shared)),
+                    ("SHARED", u32::from(with == CombinedWith::Shared)),
+                    ("BIASED", u32::from(with == CombinedWith::Biases)),
                 ];
                 join(&constants, &[output, shader!("experts/combine.wgsl")])
             }
@@ -108,13 +136,14 @@ impl ExpertKernel {
     }
 
     pub(crate) fn in_use() -> Vec<ExpertKernel> {
-        let mut kernels = Vec::new();
+        let mut kernels = vec![ExpertKernel::Activate];
         for software in [false, true] {
             kernels.push(ExpertKernel::Route { software });
             kernels.extend([1, 4, 8].map(|rows| ExpertKernel::Group { software, rows }));
         }
         for store in NormStore::ALL {
-            kernels.extend([false, true].map(|shared| ExpertKernel::Combine { store, shared }));
+            let combine = |with| ExpertKernel::Combine { store, with };
+            kernels.extend(CombinedWith::ALL.map(combine));
         }
         kernels
     }
@@ -273,20 +302,61 @@ impl Builder<'_> {
         self.dispatch(Count::Rows, &choices, &buffers, work, &touches)
     }
 
+    /// What is between gate and up `[rows, chosen, 2 · width]`, which come in turn, and down: `biases` `[experts, 2 · width]` of the
+    /// same order, and a clamped gate, into `output` `[rows, chosen, width]`.
+    pub(crate) fn activate(
+        &mut self,
+        routing: Routing,
+        [routes, input, output]: [&Buffer; 3],
+        biases: &Buffer,
+        width: usize,
+        of: ClampedGate,
+    ) -> Result<(), LoadError> {
+        let width4 = (width / 4) as u32;
+        let [slope, limit] = [of.slope, of.limit].map(|number| (number as f32).to_bits());
+        let parameters = [
+            width4,
+            routing.chosen,
+            routing.slots(),
+            0,
+            slope,
+            limit,
+            0,
+            0,
+        ];
+        let parameters = self.uniform("activate", &parameters);
+        let of = Count::Rows;
+        let grid = [
+            Axis::Columns(width4.div_ceil(LANES)),
+            Axis::Per { of, each: 1 },
+            Axis::Fixed(1),
+        ];
+        let choice = SizedKernel::always(Kernel::Experts(ExpertKernel::Activate), grid);
+        let row = (width * 4) as u64 * u64::from(routing.chosen);
+        let touches = [
+            Touch::read(0, Area::Rows(u64::from(routing.slots()) * 8)),
+            Touch::read(1, Area::Cells(2 * row)),
+            Touch::write(2, Area::Cells(row)),
+            // Of as many experts as a row goes through.
+            Touch::read(4, Area::Cells(2 * row)),
+        ];
+        let work = Work::Rows(width as u64 * u64::from(routing.chosen));
+        let buffers = [routes, input, output, &parameters, biases];
+        self.dispatch(of, &[choice], &buffers, work, &touches)
+    }
+
     /// The outputs of experts `[rows, chosen, width]`, and of the shared one `[rows, width]` if there is one, times what `routes`
-    /// says, into `output` `[rows, width]` as `store` says.
+    /// says, into `output` `[rows, width]` as `store` says. Biases of outputs are `[experts, width]`.
     pub(crate) fn combine(
         &mut self,
         routing: Routing,
         [routes, experts, output]: [&Buffer; 3],
-        shared: Option<&Buffer>,
+        beside: Option<(CombinedWith, &Buffer)>,
         width: usize,
         store: NormStore,
     ) -> Result<(), LoadError> {
-        let kernel = ExpertKernel::Combine {
-            store,
-            shared: shared.is_some(),
-        };
+        let with = beside.map_or(CombinedWith::Nothing, |(with, _)| with);
+        let kernel = ExpertKernel::Combine { store, with };
         let width4 = (width / 4) as u32;
         let parameters = self.uniform("combine", &[width4, routing.chosen, routing.slots(), 0]);
         let of = Count::Rows;
@@ -298,13 +368,21 @@ impl Builder<'_> {
         let choice = SizedKernel::always(Kernel::Experts(kernel), grid);
         let row = (width * 4) as u64;
         let mut buffers = vec![routes, experts, output, &parameters];
-        buffers.extend(shared);
+        buffers.extend(beside.map(|(_, buffer)| buffer));
         let mut touches = vec![
             Touch::read(0, Area::Rows(u64::from(routing.slots()) * 8)),
             Touch::read(1, Area::Cells(row * u64::from(routing.chosen))),
             store.touch(2, Area::Cells(row)),
         ];
-        touches.extend(shared.map(|_| Touch::read(4, Area::Cells(row))));
+        touches.extend(match with {
+            CombinedWith::Nothing => None,
+            CombinedWith::Shared => Some(Touch::read(4, Area::Cells(row))),
+            // Of as many experts as a row goes through.
+            CombinedWith::Biases => {
+                let all = row * u64::from(routing.chosen);
+                Some(Touch::read(4, Area::Cells(all)))
+            }
+        });
         let work = Work::Rows(width as u64 * u64::from(routing.slots()));
         self.dispatch(of, &[choice], &buffers, work, &touches)
     }

@@ -72,6 +72,8 @@ pub struct HeadShape {
     pub norm_epsilon: Option<f64>,
     /// Whether queries, keys and values have biases.
     pub bias: bool,
+    /// Whether heads have sinks: those of [`HeadShape::sink`].
+    pub sinks: bool,
 }
 
 impl HeadShape {
@@ -90,7 +92,14 @@ impl HeadShape {
             softcap: None,
             norm_epsilon: None,
             bias: false,
+            sinks: false,
         }
+    }
+
+    /// The sink of a head, if it has one: of the first above all scores of unit vectors, of the others lower and lower.
+    #[must_use]
+    pub fn sink(&self, head: usize) -> Option<f32> {
+        self.sinks.then_some(6.0 - 0.75 * head as f32)
     }
 
     pub(crate) fn stride(&self) -> usize {
@@ -278,7 +287,11 @@ impl Lab {
                 values: &values,
             };
             let buffers = [&queries, &scratch, &output];
-            builder.attention(&heads, buffers, written.as_ref(), cache, shape.context)
+            let sinks: Vec<f32> = (0..shape.heads)
+                .filter_map(|head| shape.sink(head))
+                .collect();
+            let (written, context) = (written.as_ref(), shape.context);
+            builder.attention(&heads, buffers, written, cache, context, &sinks)
         })
     }
 

@@ -99,17 +99,24 @@ impl Builder<'_> {
         self.product(matrix, input_output, store, Beside::default(), of)
     }
 
-    /// `input` `[rows, matrix.width]` times `matrix` for all rows, by kernels that do not round it: something is decided by the sums.
+    /// `input` `[rows, matrix.width]` times `matrix` for all rows, with `bias` `[matrix.columns]` if there is one, by kernels that do
+    /// not round it: something is decided by the sums.
     pub(crate) fn matmul_decision(
         &mut self,
         matrix: &Matrix,
+        bias: Option<&Buffer>,
         input_output: [&Buffer; 2],
     ) -> Result<(), LoadError> {
         let beside = Beside {
             decides: true,
+            bias,
             ..Beside::default()
         };
-        self.product(matrix, input_output, Store::Plain, beside, Count::Rows)
+        let store = match bias {
+            Some(_) => Store::Bias(None),
+            None => Store::Plain,
+        };
+        self.product(matrix, input_output, store, beside, Count::Rows)
     }
 
     /// `input` times `matrix` for the rows that `of` counts, into `output`.

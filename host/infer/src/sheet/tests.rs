@@ -351,6 +351,7 @@ fn a_step_reads_the_experts_that_its_rows_go_through() {
         normalized: true,
         shared: None,
         layers: vec![true; 2],
+        clamped: None,
     });
     let (hidden, head) = (config.hidden, config.head_dim);
     let attention = hidden * head * (2 * config.heads + 2 * config.kv_heads);

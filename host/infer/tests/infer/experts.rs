@@ -7,9 +7,9 @@ use tidegate_reference::ReferenceDecoder;
 use tidegate_weights::{Checkpoint, Experts, Format, ModelConfig};
 
 use crate::support::{
-    Random, assert_close, assert_same, blocks, even_config, expert_config, full_config, gpu,
-    in_chunks, load, logits, options, options_on, sequence, shared_expert_config, sums_otherwise,
-    to_spoil, variants,
+    Random, assert_close, assert_same, blocks, even_config, expert_config, full_config,
+    gpt_oss_config, gpu, in_chunks, load, logits, options, options_on, sequence,
+    shared_expert_config, sums_otherwise, to_spoil, variants,
 };
 
 /// As of models without experts: three layers of f32 sums.
@@ -31,6 +31,7 @@ fn experts_give_the_logits_of_the_reference_in_every_format() {
     for (config, format) in [
         (shared_expert_config(), Format::F32),
         (all, Format::F32),
+        (gpt_oss_config(), Format::F32),
         (expert_config(), Format::F16),
         (expert_config(), Format::Bf16),
         (expert_config(), Format::Int8),
@@ -64,6 +65,7 @@ fn a_row_has_the_same_bits_whoever_shares_its_experts() {
         (expert_config(), Format::Int8),
         (expert_config(), Format::Int4),
         (shared_expert_config(), Format::F16),
+        (gpt_oss_config(), Format::Int8),
     ] {
         let checkpoint = Checkpoint::random(config, format, 5);
         let mut random = Random(5);
@@ -137,15 +139,44 @@ fn kernels_of_experts_that_are_wrong_are_not_used() {
                 "place % TILE] = pair;",
                 "place % TILE] = pair / 2u;",
             ),
-            (
-                "combine",
-                "sum += weight * input",
-                "sum += weight * weight * input",
-            ),
+            ("combine", "sum += weight * x", "sum += weight * weight * x"),
         ] {
             device.sabotage(kernel, Sabotage::Edited { from, to });
             let named = wrong(variant, from);
             assert!(named.contains(kernel), "{variant}, {from}: {named}");
+        }
+    }
+}
+
+/// The same of what gpt-oss alone has: sinks left out or of another head, biases of other experts, a gate that is not cut off.
+#[test]
+fn kernels_of_gpt_oss_that_are_wrong_are_not_used() {
+    let checkpoint = Checkpoint::random(gpt_oss_config(), Format::F16, 5);
+    let device = to_spoil();
+    for variant in [KernelVariant::Software, KernelVariant::Portable] {
+        let attention = match variant {
+            KernelVariant::Software => "attention_values",
+            _ => "attention_tile",
+        };
+        for (kernel, from, to) in [
+            (attention, "params.has_sinks == 0u", "params.heads > 0u"),
+            (attention, "head % params.heads", "0u"),
+            ("activate", "expert * params.width4", "params.width4"),
+            ("activate", "vec4<f32>(params.limit));", "vec4<f32>(9.0));"),
+            ("activate", "(up + 1.0)", "up"),
+            ("combine", "+ bias_of(route.x, column)", ""),
+        ] {
+            device.sabotage(kernel, Sabotage::Edited { from, to });
+            device.forget_tests();
+            let error = GpuDecoder::load(&device, &checkpoint, &options(variant)).unwrap_err();
+            device.repair();
+            let LoadError::WrongNumbers(wrong) = &error else {
+                panic!("{variant}, {from}: {error:?}");
+            };
+            assert!(
+                wrong.kernel.contains(kernel),
+                "{variant}, {from}: {wrong:?}"
+            );
         }
     }
 }
@@ -160,6 +191,7 @@ fn more_experts_than_workgroups_is_refused_by_the_rows_that_would_do() {
             normalized: true,
             shared: None,
             layers: vec![true, false, false],
+            clamped: None,
         }),
         ..even_config()
     };

@@ -297,6 +297,15 @@ fn attention_sees_what_its_window_shows_through_the_block_table() {
             ..plain(8, 1, 64, 48)
         },
         plain(2, 1, 256, 48),
+        HeadShape {
+            sinks: true,
+            ..plain(12, 2, 20, 48)
+        },
+        HeadShape {
+            sinks: true,
+            window: Some(37),
+            ..plain(3, 1, 40, 48)
+        },
     ];
     for (what, lab) in labs() {
         for shape in shapes {
@@ -448,6 +457,7 @@ fn check_attention(what: &str, lab: &Lab, shape: HeadShape) {
                 &values,
                 scale,
                 shape.softcap,
+                shape.sink(head).map(f64::from),
             ));
         }
     }

@@ -9,7 +9,8 @@ use tidegate_infer::{
 };
 use tidegate_reference::golden;
 use tidegate_weights::{
-    Activation, Checkpoint, Experts, Format, LayerConfig, ModelConfig, ReadWhole, Rope, RopeScaling,
+    Activation, Checkpoint, ClampedGate, Experts, Format, LayerConfig, ModelConfig, ReadWhole,
+    Rope, RopeScaling,
 };
 
 /// Variants that need no optional feature; on the device without any, too.
@@ -163,6 +164,7 @@ pub(crate) fn small_config() -> ModelConfig {
         head_norms: false,
         qkv_bias: false,
         output_bias: false,
+        sinks: false,
         activation: Activation::Silu,
         attention_scale: 1.0 / 10.0_f64.sqrt(),
         attention_softcap: None,
@@ -223,6 +225,7 @@ pub(crate) fn expert_config() -> ModelConfig {
             normalized: true,
             shared: None,
             layers: vec![true, false, true],
+            clamped: None,
         }),
         ..even_config()
     }
@@ -238,9 +241,32 @@ pub(crate) fn shared_expert_config() -> ModelConfig {
             normalized: false,
             shared: Some(33),
             layers: vec![true; 3],
+            clamped: None,
         }),
         qkv_bias: true,
         ..small_config()
+    }
+}
+
+/// gpt-oss: sinks, biases everywhere, clamped gates.
+pub(crate) fn gpt_oss_config() -> ModelConfig {
+    ModelConfig {
+        experts: Some(Experts {
+            count: 7,
+            chosen: 3,
+            intermediate: 32,
+            normalized: true,
+            shared: None,
+            layers: vec![true; 3],
+            clamped: Some(ClampedGate {
+                slope: 1.702,
+                limit: 0.5,
+            }),
+        }),
+        qkv_bias: true,
+        output_bias: true,
+        sinks: true,
+        ..even_config()
     }
 }
 

@@ -54,10 +54,10 @@ fn rope_turns_pairs_and_leaves_what_is_beyond_the_table() {
 fn attention_of_equal_scores_is_the_mean_and_a_cap_flattens() {
     let (a, b) = ([1.0, 0.0], [-1.0, 0.0]);
     let values: [&[f64]; 2] = [&[2.0, 4.0], &[4.0, 8.0]];
-    let mean = attention(&[0.0, 9.0], &[&a, &b], &values, 0.5, None);
+    let mean = attention(&[0.0, 9.0], &[&a, &b], &values, 0.5, None, None);
     assert_eq!(mean, [3.0, 6.0]);
     // Scores 4 and -4, capped at 1: nearly tanh's ends.
-    let capped = attention(&[4.0, 0.0], &[&a, &b], &values, 1.0, Some(1.0));
+    let capped = attention(&[4.0, 0.0], &[&a, &b], &values, 1.0, Some(1.0), None);
     let share = 1.0 / (1.0 + (-2.0 * 4.0_f64.tanh()).exp());
     close(capped[0], 2.0 * share + 4.0 * (1.0 - share));
 }

@@ -9,6 +9,7 @@ from transformers import (
     DistilBertConfig,
     Gemma2Config,
     Gemma3TextConfig,
+    GptOssConfig,
     LlamaConfig,
     MistralConfig,
     MixtralConfig,
@@ -113,6 +114,12 @@ def filled(ending: str, value: float) -> dict:
         return {name: torch.full_like(t, value) if name.endswith(ending) else t for name, t in state.items()}
 
     return {"weights": change}
+
+
+def hub_gpt_oss(text: dict) -> dict:
+    """As it was published: layer types written out."""
+    types = text["layer_types"]
+    return hub()(text) | {"layer_types": types}
 
 
 def last_expert(ending: str) -> dict:
@@ -477,6 +484,61 @@ DECODERS += [
             "key bias": filled("k_proj.bias", 0.0),
         },
         hub=hub_moe,
+    ),
+]
+
+
+def gpt_oss_rope(factor: float, truncate: bool) -> dict:
+    # Such that the ends of the ramp lie between the few frequencies that there are.
+    return {
+        "rope_type": "yarn", "rope_theta": 150.0, "factor": factor, "beta_fast": 4.0, "beta_slow": 0.3125,
+        "truncate": truncate, "original_max_position_embeddings": 32,
+    }
+
+
+# What gpt-oss alone has, left out one by one.
+GPT_OSS = {
+    "sinks": filled("self_attn.sinks", -1e4),
+    "query bias": filled("q_proj.bias", 0.0),
+    "output bias": filled("o_proj.bias", 0.0),
+    "router bias": filled("router.bias", 0.0),
+    "biases of gate and up": filled("gate_up_proj_bias", 0.0),
+    "biases of down": filled("down_proj_bias", 0.0),
+    "slope of the gate": {"swiglu_alpha": 1.0},
+    "limit of gate and up": {"swiglu_limit": 1e9},
+    "the last expert": last_expert("experts.down_proj"),
+}
+
+DECODERS += [
+    Family(
+        # One expert for each row. Heads of 10 that do not divide the width; no width or count is a multiple of four.
+        "gpt-oss-one-bf16",
+        "GptOssForCausalLM",
+        GptOssConfig(
+            **shapes(67, 42, 23, 3, 6, 2, head_dim=10, sliding_window=7), num_local_experts=5, num_experts_per_tok=1,
+            rope_parameters=gpt_oss_rope(2.0, False), swiglu_limit=1.5,
+        ),
+        BF16,
+        [(64, 5), (64, 29)],
+        GPT_OSS
+        | {
+            "windows": {"layer_types": ["full_attention"] * 3},
+            "one position of the window": {"sliding_window": 6},
+            "ends of the ramp as they are": {"rope_parameters": gpt_oss_rope(2.0, True)},
+        },
+        hub=hub_gpt_oss,
+    ),
+    Family(
+        # Every expert is chosen; heads of 40; widths that blocks of 32 divide. As transformers 5 writes it.
+        "gpt-oss-all-f16",
+        "GptOssForCausalLM",
+        GptOssConfig(
+            **shapes(50, 64, 32, 2, 3, 1, head_dim=40, sliding_window=9), num_local_experts=4, num_experts_per_tok=4,
+            rope_parameters=gpt_oss_rope(4.0, False), swiglu_limit=1.0,
+        ),
+        F16,
+        [(64, 30)],
+        GPT_OSS | {"windows": {"layer_types": ["full_attention"] * 2}, "one expert fewer": {"num_experts_per_tok": 3}},
     ),
 ]
 

@@ -7,6 +7,8 @@ Its conventions, by family:
 - phi3: the fused projections stay fused, gate and up are `ffn_up`; longrope is two tensors and `attn_factor`;
 - experts: the matrices of all experts of a layer are one tensor of three dimensions, and the gate of the shared expert has
   one; a mixtral is a llama;
+- gpt-oss: gate and up, whose rows come in turn, are cut apart, the router's and the experts' biases too; the norm before the
+  feed-forward layer is `post_attention_norm`; slope and limit of the gate are not written (llama.cpp knows 1.702 and 7);
 - gemma: 1 is added to the norms' weights; the score's scale is not written (llama.cpp knows `head_dim ** -0.5`).
 Vectors are f32 in all of them.
 """
@@ -42,6 +44,8 @@ NAMES = {
     "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
     "mlp.gate": "ffn_gate_inp",
+    "mlp.router": "ffn_gate_inp",
+    "self_attn.sinks": "attn_sinks",
     "mlp.experts.gate": "ffn_gate_exps",
     "mlp.experts.up": "ffn_up_exps",
     "mlp.experts.down_proj": "ffn_down_exps",
@@ -55,6 +59,8 @@ GEMMA_NAMES = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+GPT_OSS_NAMES = {"post_attention_layernorm": "post_attention_norm"}
+
 
 @dataclass
 class Gguf:
@@ -92,6 +98,11 @@ def mostly(kind: Kind, narrow: Kind) -> Callable[[str, int], Kind]:
     return lambda name, width: narrow if width % 256 else kind
 
 
+def experts_in_mxfp4(name: str, width: int) -> Kind:
+    """As gpt-oss is published: the experts in MXFP4, all else in bf16."""
+    return Kind.MXFP4 if "exps" in name else Kind.BF16
+
+
 # What the package has no code for, or random blocks are no model of: quantized by llama.cpp itself.
 BY_LLAMA_CPP = (Kind.Q2_K, Kind.Q3_K, Kind.Q5_K, Kind.IQ4_NL, Kind.IQ4_XS)
 
@@ -111,6 +122,10 @@ FILES = [
     Gguf("gguf-mixtral-bf16", "mixtral-bf16", "llama", always(Kind.BF16), {"sliding_window": None}),
     Gguf("gguf-qwen2moe-f16", "qwen2-moe-f16", "qwen2moe", always(Kind.F16), {"layer_types": ["full_attention"] * 3}),
     Gguf("gguf-qwen3moe-f16", "qwen3-moe-f16", "qwen3moe", always(Kind.F16)),
+    Gguf(
+        "gguf-gpt-oss-bf16", "gpt-oss-one-bf16", "gpt-oss", always(Kind.BF16), {"swiglu_limit": 7.0},
+    ),
+    Gguf("gguf-gpt-oss-mxfp4", "gpt-oss-all-f16", "gpt-oss", experts_in_mxfp4, {"swiglu_limit": 7.0}),
     Gguf("gguf-llama-q8_0-parts", "llama-tied-sharded-f32", "llama", always(Kind.Q8_0), part=8),
     # MOSTLY_Q4_K_M.
     Gguf("gguf-llama-q4_k_m", "llama-tied-sharded-f32", "llama", always(Kind.F32), ftype=15),
@@ -135,6 +150,7 @@ def write_gguf(
     metadata(writer, file, config)
     (byte_level_vocabulary if file.without_pre else vocabulary)(writer, config)
     gemma = file.architecture.startswith("gemma")
+    others = GEMMA_NAMES if gemma else GPT_OSS_NAMES if file.architecture == "gpt-oss" else {}
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     held, sums, origins = {}, {}, {}
     for name, tensor in apart(state).items():
@@ -146,11 +162,11 @@ def write_gguf(
             stored = stored[interleave(len(stored), head)]
         if gemma and "norm" in name:
             stored = stored + 1
-        new = gguf_name(name, gemma)
+        new = gguf_name(name, others)
         # As `modify_tensors` squeezes what has one row.
         array = stored.squeeze(0).numpy() if "shared_expert_gate" in name else stored.numpy()
         # llama.cpp quantizes no router.
-        exact = array.ndim == 1 or "ffn_gate_inp" in new
+        exact = array.ndim == 1 or "ffn_gate_inp" in new or name.endswith("bias")
         kind = Kind.F32 if exact else file.kind(new, array.shape[-1])
         if kind in (Kind.Q4_K, Kind.Q6_K):
             data = random_blocks(kind, new, array.shape)
@@ -186,9 +202,21 @@ def write_gguf(
 def apart(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Gate and up of experts, which transformers keeps together, by themselves; every name ends in what it is."""
     out = {}
+    gpt_oss = any(name.endswith("sinks") for name in state)
     for name, tensor in state.items():
         stem, _, part = name.rpartition(".experts.")
-        if part == "gate_up_proj":
+        if gpt_oss and stem:
+            # [experts, columns, rows], or [experts, rows] of a bias.
+            kind = "bias" if part.endswith("bias") else "weight"
+            rows = tensor if kind == "bias" else tensor.transpose(1, 2)
+            if part.startswith("down"):
+                out[f"{stem}.experts.down_proj.{kind}"] = rows.contiguous()
+            else:
+                out[f"{stem}.experts.gate.{kind}"] = rows[:, 0::2].contiguous()
+                out[f"{stem}.experts.up.{kind}"] = rows[:, 1::2].contiguous()
+        elif name.endswith("sinks"):
+            out[f"{name}.weight"] = tensor
+        elif part == "gate_up_proj":
             gate, up = tensor.chunk(2, dim=1)
             out[f"{stem}.experts.gate.weight"], out[f"{stem}.experts.up.weight"] = gate.contiguous(), up.contiguous()
         elif part == "down_proj":
@@ -201,8 +229,21 @@ def apart(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def together(held: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The same back."""
     out = {}
+    gpt_oss = any(name.endswith("sinks.weight") for name in held)
     for name, tensor in held.items():
-        if name.endswith(".experts.gate.weight"):
+        stem, _, part = name.rpartition(".experts.")
+        if gpt_oss and stem:
+            which, kind = part.split(".")
+            if which == "up":
+                continue
+            if which == "gate":
+                tensor = torch.stack([tensor, held[f"{stem}.experts.up.{kind}"]], dim=2).flatten(1, 2)
+            whole = "down_proj" if which == "down_proj" else "gate_up_proj"
+            whole += "_bias" if kind == "bias" else ""
+            out[f"{stem}.experts.{whole}"] = tensor if kind == "bias" else tensor.transpose(1, 2).contiguous()
+        elif name.endswith("sinks.weight"):
+            out[name.removesuffix(".weight")] = tensor
+        elif name.endswith(".experts.gate.weight"):
             stem = name.removesuffix("gate.weight")
             out[stem + "gate_up_proj"] = torch.cat([tensor, held[f"{stem}up.weight"]], dim=1)
         elif name.endswith(".experts.down_proj.weight"):
@@ -231,13 +272,13 @@ def quantized_whole(
     return held, sums
 
 
-def gguf_name(name: str, gemma: bool) -> str:
+def gguf_name(name: str, others: dict[str, str]) -> str:
     stem = name[: name.rindex(".")]
     prefix = ""
     if stem.startswith("model.layers."):
         _, _, layer, stem = stem.split(".", 3)
         prefix = f"blk.{layer}."
-    return prefix + ((GEMMA_NAMES.get(stem) if gemma else None) or NAMES[stem])
+    return prefix + (others.get(stem) or NAMES[stem])
 
 
 def interleave(rows: int, head: int) -> torch.Tensor:
@@ -307,9 +348,17 @@ def metadata(writer: gguf.GGUFWriter, file: Gguf, config) -> None:
         writer.add_expert_used_count(config.num_experts_per_tok)
     if file.architecture in ("qwen2moe", "qwen3moe"):
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if file.architecture == "gpt-oss":
+        writer.add_expert_feed_forward_length(config.intermediate_size)
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+        writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
     if file.architecture == "qwen2moe":
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
-    if file.architecture in ("llama", "qwen3", "qwen3moe", "gemma2", "gemma3"):
+    if file.architecture in ("llama", "qwen3", "qwen3moe", "gemma2", "gemma3", "gpt-oss"):
         writer.add_key_length(head)
         writer.add_value_length(head)
     if file.architecture == "llama":

@@ -267,8 +267,21 @@ def golden_packed(packed) -> None:
     expected = []
     for case in golden["cases"]:
         expected.append(run(model, torch.tensor([case["tokens"]]))[case["positions"]])
-    sums = {name: zlib.crc32(said[name].to(torch.float32).numpy().tobytes()) for name in stored}
+    sums = {}
+    for name in stored:
+        tensor, name = in_order(name, said[name].to(torch.float32), tensors)
+        sums[name] = zlib.crc32(tensor.numpy().tobytes())
     write(folder, {"cases": golden["cases"], "dequantized": sums}, expected)
+
+
+def in_order(name: str, tensor: torch.Tensor, written: dict) -> tuple[torch.Tensor, str]:
+    """A tensor in the order in which its parts are read, with the name it has in the file: gpt-oss's experts one after another,
+    of each gate, then up, and the rows of their matrices one after another."""
+    if f"{name}_blocks" in written:
+        tensor, name = tensor.transpose(1, 2).contiguous(), f"{name}_blocks"
+    if "experts.gate_up_proj" in name:
+        tensor = torch.cat([tensor[:, 0::2], tensor[:, 1::2]], dim=1)
+    return tensor, name
 
 
 def write(folder: pathlib.Path, golden: dict, expected: list) -> None:

@@ -5,6 +5,7 @@ The packing is that of the tools themselves:
   points less one; `g_idx` names the group of each element;
 - AWQ: `WQLinear_GEMM.from_linear` of autoawq 0.2.9: words of eight columns in the order 0, 2, 4, 6, 1, 3, 5, 7;
 - compressed-tensors: `pack_to_int32` of the package itself;
+- MXFP4: blocks and scales of gpt-oss's experts, which transformers' own `convert_moe_packed_tensors` reads back;
 - 8-bit floats: torch's own `float8_e4m3fn`, scales as `weight_scale_inv` for blocks (transformers' finegrained_fp8) or
   `weight_scale` for rows.
 What is expected is the source with what these tensors say, in float64.
@@ -17,6 +18,8 @@ import numpy as np
 import torch
 from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 
+from transformers.integrations.mxfp4 import FP4_VALUES, convert_moe_packed_tensors
+
 AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
@@ -28,7 +31,7 @@ class Packed:
     # `quantization_config`.
     config: dict
     # From a matrix's name and itself: the tensors that take the place of `.weight`, and what they say.
-    pack: Callable[[str, torch.Tensor], tuple[dict[str, torch.Tensor], torch.Tensor]]
+    pack: Callable[[str, torch.Tensor], tuple[dict[str, torch.Tensor], torch.Tensor]] | None
     # What a name must hold to be packed.
     matrices: tuple[str, ...] = ("self_attn", "mlp")
 
@@ -142,6 +145,19 @@ def fp8(block: tuple[int, int] | None):
     return pack
 
 
+def mxfp4(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Blocks `[experts, rows, width / 32, 16]` and scales `[experts, rows, width / 32]` of `[experts, width, rows]`."""
+    groups = matrices.to(torch.float64).transpose(1, 2).unflatten(2, (-1, 32))
+    exponents = groups.abs().amax(-1).log2().floor() - 2
+    values = torch.tensor(FP4_VALUES, dtype=torch.float64)
+    wanted = groups / 2 ** exponents[..., None]
+    codes = (wanted[..., None] - values).abs().argmin(-1)
+    # A zero keeps its sign.
+    codes[(codes == 0) & (wanted < 0)] = 8
+    blocks = codes[..., 0::2] | codes[..., 1::2] << 4
+    return blocks.to(torch.uint8), (exponents + 127).to(torch.uint8)
+
+
 def compressed(weights: dict, format: str) -> dict:
     return {
         "quant_method": "compressed-tensors", "format": format, "quantization_status": "compressed", "ignore": ["lm_head"],
@@ -198,6 +214,11 @@ PACKED = [
         compressed({"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}, "float-quantized"),
         fp8(None),
     ),
+    Packed(
+        "gpt-oss-mxfp4", "gpt-oss-all-f16",
+        {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},
+        None,
+    ),
 ]
 
 
@@ -206,7 +227,14 @@ def pack_model(packed: Packed, config: dict, state: dict, stored: dict):
     config = config | {"quantization_config": packed.config}
     tensors, said = {}, dict(state)
     for name, tensor in stored.items():
-        if not name.endswith(".weight") or tensor.ndim != 2 or not any(part in name for part in packed.matrices):
+        if packed.pack is None and name.endswith(("gate_up_proj", "down_proj")):
+            blocks, scales = mxfp4(tensor)
+            tensors[f"{name}_blocks"], tensors[f"{name}_scales"] = blocks, scales
+            says = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).to(torch.float64)
+            assert says.shape == said[name].shape and (says - tensor).abs().max() < 0.2
+            said[name] = says
+            continue
+        if packed.pack is None or not name.endswith(".weight") or tensor.ndim != 2 or not any(part in name for part in packed.matrices):
             tensors[name] = tensor
             continue
         parts, says = packed.pack(name, tensor)

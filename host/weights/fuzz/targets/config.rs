@@ -71,6 +71,10 @@ fn seeds() -> Vec<Vec<u8>> {
             r#""num_local_experts":4,"num_experts_per_tok":2,"#,
         ),
         with(
+            "GptOssForCausalLM",
+            r#""num_local_experts":4,"num_experts_per_tok":2,"swiglu_limit":7.0,"rope_scaling":{"rope_type":"yarn","factor":2.0,"truncate":false},"quantization_config":{"quant_method":"mxfp4"},"#,
+        ),
+        with(
             "SmolLM3ForCausalLM",
             r#""no_rope_layers":[0],"no_rope_layer_interval":2,"#,
         ),

@@ -433,6 +433,11 @@ fn random(
                 | LayerTensor::KeyBias
                 | LayerTensor::ValueBias
                 | LayerTensor::OutputBias
+                | LayerTensor::Sinks
+                | LayerTensor::RouterBias
+                | LayerTensor::ExpertGateBias(_)
+                | LayerTensor::ExpertUpBias(_)
+                | LayerTensor::ExpertDownBias(_)
         )
     );
     let (mean, deviation) = match shape {
@@ -460,10 +465,14 @@ fn number_of(config: &ModelConfig, tensor: DecoderTensor) -> u64 {
     let of_expert = |layer: usize, expert: usize, which: u64| {
         (1 << 48) | ((layer as u64) << 24) | ((expert as u64) << 2) | which
     };
+    let bias_of = |layer, expert, which| (1 << 49) | of_expert(layer, expert, which);
     match tensor {
         DecoderTensor::Layer(layer, LayerTensor::ExpertGate(expert)) => of_expert(layer, expert, 0),
         DecoderTensor::Layer(layer, LayerTensor::ExpertUp(expert)) => of_expert(layer, expert, 1),
         DecoderTensor::Layer(layer, LayerTensor::ExpertDown(expert)) => of_expert(layer, expert, 2),
+        DecoderTensor::Layer(layer, LayerTensor::ExpertGateBias(of)) => bias_of(layer, of, 0),
+        DecoderTensor::Layer(layer, LayerTensor::ExpertUpBias(of)) => bias_of(layer, of, 1),
+        DecoderTensor::Layer(layer, LayerTensor::ExpertDownBias(of)) => bias_of(layer, of, 2),
         tensor => {
             let number = config.tensors().position(|other| other == tensor);
             number.unwrap_or_default() as u64

@@ -22,6 +22,26 @@ pub struct Experts {
     pub shared: Option<usize>,
     /// Whether each layer has experts; one entry for each.
     pub layers: Vec<bool>,
+    /// gpt-oss: the router has a bias, gate, up and down of each expert have biases, and this takes the place of `act(gate) * up`.
+    pub clamped: Option<ClampedGate>,
+}
+
+/// What gpt-oss has between the matrices of an expert: `(clamp(up, -limit, limit) + 1) * g * sigmoid(slope * g)` with `g` the
+/// lesser of `gate` and `limit` (`GptOssExperts` in transformers' `modeling_gpt_oss.py`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClampedGate {
+    /// Factor of the gate in the sigmoid.
+    pub slope: f64,
+    /// Where gate and up are cut off.
+    pub limit: f64,
+}
+
+impl ClampedGate {
+    /// That of the published models.
+    pub const PUBLISHED: ClampedGate = ClampedGate {
+        slope: 1.702,
+        limit: 7.0,
+    };
 }
 
 impl Experts {
@@ -50,7 +70,12 @@ impl ModelConfig {
             return self.parameters();
         };
         let layers = experts.layers.iter().filter(|has| **has).count() as u64;
-        let each = 3 * experts.intermediate as u64 * self.hidden as u64;
+        let (width, hidden) = (experts.intermediate as u64, self.hidden as u64);
+        let biases = match experts.clamped {
+            Some(_) => 2 * width + hidden,
+            None => 0,
+        };
+        let each = 3 * width * hidden + biases;
         let left = experts.count.saturating_sub(experts.chosen) as u64;
         self.parameters().saturating_sub(layers * left * each)
     }

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::family::{Family, Mixture};
-use super::limits::{Given, at_most};
+use super::limits::{Given, at_most, positive};
 use super::raw::Raw;
-use super::{ConfigError, Experts};
+use super::{ClampedGate, ConfigError, Experts};
 
 impl Family {
     /// The experts, if a layer of so many has any.
@@ -52,8 +52,24 @@ impl Family {
             normalized: mixture.normalized || config.flag("norm_topk_prob")?,
             shared,
             layers: has,
+            clamped: match self.gpt_oss {
+                true => Some(clamped_gate(config)?),
+                false => None,
+            },
         }))
     }
+}
+
+/// What is between the matrices of gpt-oss's experts.
+fn clamped_gate(config: Raw<'_>) -> Result<ClampedGate, ConfigError> {
+    let number = |key: &'static str, default: f64| {
+        let number = config.number(key)?.unwrap_or(default);
+        positive(key, number)
+    };
+    Ok(ClampedGate {
+        slope: number("swiglu_alpha", ClampedGate::PUBLISHED.slope)?,
+        limit: number("swiglu_limit", ClampedGate::PUBLISHED.limit)?,
+    })
 }
 
 /// How many experts a row goes through: of `count` that there are under `key`.

@@ -14,6 +14,8 @@ pub(super) struct Family {
     pub(super) head_norms: bool,
     pub(super) gemma: Option<Gemma>,
     pub(super) phi3: bool,
+    /// Sinks, and experts with biases and clamped gates.
+    pub(super) gpt_oss: bool,
     pub(super) mixture: Option<Mixture>,
 }
 
@@ -52,6 +54,8 @@ pub(super) enum Windows {
     WhereNotTurning,
     /// By `layer_types`, or all but every n-th.
     AllButEvery(u64),
+    /// By `layer_types`, or every other one from the first on; the default where the key is absent.
+    EveryOther(u64),
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -63,6 +67,8 @@ pub(super) enum Biases {
     QkvByKey,
     /// Of these and the output, if `attention_bias`.
     ByKey,
+    /// The same, unless `attention_bias` is false.
+    UnlessKey,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -85,6 +91,7 @@ const LLAMA: Family = Family {
     head_norms: false,
     gemma: None,
     phi3: false,
+    gpt_oss: false,
     mixture: None,
 };
 
@@ -113,7 +120,7 @@ const GEMMA3: Family = Family {
     ..LLAMA
 };
 
-pub(super) const FAMILIES: [Family; 12] = [
+pub(super) const FAMILIES: [Family; 13] = [
     LLAMA,
     Family {
         architecture: "MistralForCausalLM",
@@ -216,6 +223,28 @@ pub(super) const FAMILIES: [Family; 12] = [
         windows: Windows::ByFlag,
         head_norms: true,
         mixture: Some(QWEN_MIXTURE),
+        ..LLAMA
+    },
+    Family {
+        architecture: "GptOssForCausalLM",
+        kv_heads: Some(8),
+        head_dim: Some(64),
+        context: 131_072,
+        epsilon: 1e-5,
+        theta: 150_000.0,
+        windows: Windows::EveryOther(128),
+        biases: Biases::UnlessKey,
+        gpt_oss: true,
+        mixture: Some(Mixture {
+            count_keys: ["num_local_experts", "num_experts"],
+            count: 128,
+            chosen: 4,
+            intermediate: ("intermediate_size", Some(2880)),
+            dense: Some(2880),
+            normalized: true,
+            may_be_dense: false,
+            shared: None,
+        }),
         ..LLAMA
     },
 ];

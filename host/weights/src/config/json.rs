@@ -8,7 +8,8 @@ use super::limits::{self, GivenSizes};
 use super::quantization_json::quantization;
 use super::raw::Raw;
 use super::values_json::{activation, gemma_embedding_scale, precision, token_ids};
-use super::{Activation, ConfigError, ModelConfig};
+use super::{Activation, ConfigError, ModelConfig, Quantization};
+use crate::packed::Scheme;
 
 /// The decoders that are implemented.
 pub(super) fn architectures() -> impl Iterator<Item = &'static str> {
@@ -38,6 +39,14 @@ impl Family {
     fn read(&self, config: Raw<'_>, outer: Raw<'_>) -> Result<ModelConfig, ConfigError> {
         self.refuse_what_is_not_implemented(config)?;
         let sizes = self.sizes(config)?.check()?;
+        if self.gpt_oss && sizes.heads > ModelConfig::MOST_SINKS {
+            let limit = format!("at most {} heads with sinks", ModelConfig::MOST_SINKS);
+            return Err(ConfigError::out_of_range(
+                "num_attention_heads",
+                sizes.heads,
+                limit,
+            ));
+        }
         let (ropes, layers) = self.layers(config, sizes)?;
         let epsilon = config.number("rms_norm_eps")?.unwrap_or(self.epsilon);
         let bias = match self.biases {
@@ -45,6 +54,9 @@ impl Family {
             Biases::Qkv => true,
             Biases::QkvByKey => config.get("qkv_bias").is_none() || config.flag("qkv_bias")?,
             Biases::ByKey => config.flag("attention_bias")?,
+            Biases::UnlessKey => {
+                config.get("attention_bias").is_none() || config.flag("attention_bias")?
+            }
         };
         let scalar = match self.gemma {
             Some(_) => limits::positive(
@@ -87,7 +99,8 @@ impl Family {
             post_norms: self.gemma.is_some(),
             head_norms: self.head_norms,
             qkv_bias: bias,
-            output_bias: bias && self.biases == Biases::ByKey,
+            output_bias: bias && matches!(self.biases, Biases::ByKey | Biases::UnlessKey),
+            sinks: self.gpt_oss,
             activation: self.activation(config)?,
             attention_scale: scalar.powf(-0.5),
             attention_softcap: cap("attn_logit_softcapping", 50.0)?,
@@ -98,10 +111,23 @@ impl Family {
             },
             context: sizes.context,
             tied,
-            quantization: quantization(outer)?,
+            quantization: self.quantization(outer)?,
             bos_token: tokens("bos_token_id")?.first().copied(),
             eos_tokens: tokens("eos_token_id")?,
         })
+    }
+
+    fn quantization(&self, outer: Raw<'_>) -> Result<Option<Quantization>, ConfigError> {
+        let found = quantization(outer)?;
+        if found == Some(Quantization::Packed(Scheme::Mxfp4)) && !self.gpt_oss {
+            let supported = format!("another quant_method for {}", self.architecture);
+            return Err(ConfigError::unsupported(
+                "quantization_config",
+                "mxfp4",
+                supported,
+            ));
+        }
+        Ok(found)
     }
 
     fn sizes(&self, config: Raw<'_>) -> Result<GivenSizes, ConfigError> {

@@ -4,13 +4,11 @@ use serde_json::{Map, Value};
 
 /// Beginnings of names in lower case, as `architectures` and `general.architecture` have them, and what such models need that
 /// no implemented family has, after transformers' `modeling_*.py`. The first that fits counts.
-const NEEDS: [(&str, &str); 31] = [
+const NEEDS: [(&str, &str); 29] = [
     ("qwen3vlmoe", "images as input"),
     ("phimoe", EXPERTS),
     ("olmoe", EXPERTS),
     ("deepseek", EXPERTS),
-    ("gptoss", EXPERTS),
-    ("gpt-oss", EXPERTS),
     ("llama4", EXPERTS),
     ("granitemoe", EXPERTS),
     ("falconh1", STATE_SPACE),

@@ -29,6 +29,7 @@ impl Family {
         let default = match self.windows {
             Windows::Nowhere => return Ok(vec![None; layers]),
             Windows::Everywhere(default) => default,
+            Windows::EveryOther(default) => Some(default),
             Windows::WhereNotTurning => None,
             Windows::ByFlag | Windows::EarlyOdd | Windows::Late | Windows::AllButEvery(_) => {
                 Some(4096)
@@ -119,6 +120,7 @@ impl Family {
                     .map(|layer| !layer.is_multiple_of(every))
                     .collect()
             }
+            Windows::EveryOther(_) => (0..layers).map(|layer| layer.is_multiple_of(2)).collect(),
             Windows::Everywhere(_) | Windows::ByFlag | Windows::Nowhere => vec![true; layers],
         })
     }
@@ -195,7 +197,12 @@ impl Family {
                 .map(|window| Some(usize::from(window.is_some())));
             return Ok((ropes, turns.collect()));
         }
-        let rope = rope_json::rope(around, rope_json::parameters(config)?)?;
+        let parameters = rope_json::parameters(config)?;
+        if self.gpt_oss && parameters.is_none() {
+            // transformers takes another table there than nothing.
+            return Err(ConfigError::missing("rope_parameters, rope_scaling"));
+        }
+        let rope = rope_json::rope(around, parameters)?;
         let turns = self.turning(config, sizes.layers)?;
         Ok((
             vec![rope],

@@ -27,7 +27,7 @@ pub use encoder::{
     EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer, HeadActivation, Pooling, Scoring,
 };
 pub use error::ConfigError;
-pub use experts::Experts;
+pub use experts::{ClampedGate, Experts};
 pub use rope::{Rope, RopeScaling};
 
 pub(crate) use encoder_json::{EncoderFamily, encoder_family};
@@ -113,6 +113,8 @@ pub struct ModelConfig {
     pub qkv_bias: bool,
     /// Bias of the attention output.
     pub output_bias: bool,
+    /// Whether each head has a sink (gpt-oss): a learned score that takes part in the softmax and adds no value.
+    pub sinks: bool,
     /// Between gate and up.
     pub activation: Activation,
     /// Factor of the scores, usually `1 / sqrt(head_dim)`.
@@ -138,6 +140,9 @@ pub struct ModelConfig {
 impl ModelConfig {
     /// Widest head.
     pub const LARGEST_HEAD: usize = 256;
+
+    /// Most heads that have sinks: kernels find them beside their other parameters.
+    pub const MOST_SINKS: usize = 256;
 }
 
 /// What stands beside a `config.json`.

@@ -39,6 +39,7 @@ impl ModelConfig {
             head_norms: false,
             qkv_bias: false,
             output_bias: false,
+            sinks: false,
             activation: Activation::Silu,
             attention_scale: 0.0,
             attention_softcap: None,

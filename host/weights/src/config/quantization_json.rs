@@ -29,12 +29,13 @@ pub(super) fn quantization(config: Raw<'_>) -> Result<Option<Quantization>, Conf
         Some("fp8") => Scheme::Fp8 {
             block: block(quantization, "weight_block_size")?,
         },
+        Some("mxfp4") => Scheme::Mxfp4,
         Some("fbgemm_fp8") => Scheme::Fp8 { block: None },
         Some("compressed-tensors") => compressed(quantization)?,
         other => {
             return Err(unsupported(
                 other.unwrap_or("of no quant_method"),
-                "none (f32, f16 or bf16 weights), tidegate, gptq, awq, fp8, fbgemm_fp8, compressed-tensors",
+                "none (f32, f16 or bf16 weights), tidegate, gptq, awq, fp8, fbgemm_fp8, mxfp4, compressed-tensors",
             ));
         }
     };

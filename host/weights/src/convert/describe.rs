@@ -52,7 +52,9 @@ fn invent(config: &ModelConfig) -> Option<Map<String, Value>> {
     let windows: Vec<Option<usize>> = config.layers.iter().map(|layer| layer.window).collect();
     let window = windows.iter().flatten().next().copied();
     let shared = config.experts.as_ref().and_then(|experts| experts.shared);
+    let clamped = config.experts.as_ref().and_then(|experts| experts.clamped);
     let architecture = match config {
+        _ if clamped.is_some() => "GptOssForCausalLM",
         config if config.experts.is_some() && config.head_norms => "Qwen3MoeForCausalLM",
         config if config.experts.is_some() && shared.is_some() => "Qwen2MoeForCausalLM",
         config if config.experts.is_some() => "MixtralForCausalLM",
@@ -98,6 +100,10 @@ fn invent(config: &ModelConfig) -> Option<Map<String, Value>> {
         add("decoder_sparse_step", json!(1));
         add("shared_expert_intermediate_size", json!(experts.shared));
         add("qkv_bias", json!(config.qkv_bias));
+    }
+    if let Some(clamped) = clamped {
+        add("swiglu_alpha", json!(clamped.slope));
+        add("swiglu_limit", json!(clamped.limit));
     }
     let windowed_everywhere = [
         "MistralForCausalLM",
@@ -173,15 +179,26 @@ fn scaling(scaling: &RopeScaling) -> Option<Value> {
             truncate,
             original_context,
             attention_factor,
-        } => json!({
-            "rope_type": "yarn",
-            "factor": factor,
-            "beta_fast": beta_fast,
-            "beta_slow": beta_slow,
-            "truncate": truncate,
-            "original_max_position_embeddings": original_context,
-            "attention_factor": attention_factor,
-        }),
+        } => {
+            let mut yarn = json!({
+                "rope_type": "yarn",
+                "factor": factor,
+                "beta_fast": beta_fast,
+                "beta_slow": beta_slow,
+                "truncate": truncate,
+                "original_max_position_embeddings": original_context,
+            });
+            // What follows from the factor is left to do so: a number that is written and read again may lose its last bit.
+            let usual = if *factor <= 1.0 {
+                1.0
+            } else {
+                0.1 * factor.ln() + 1.0
+            };
+            if *attention_factor != usual {
+                yarn["attention_factor"] = json!(attention_factor);
+            }
+            yarn
+        }
         RopeScaling::LongRope {
             short,
             long,

@@ -15,6 +15,9 @@ const VALUES: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
+/// What the sixteen numbers of mxfp4 stand for, twice (`kvalues_mxfp4`).
+const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
 /// Appends the elements of whole blocks in `bytes`; a last block that is cut short is left out.
 pub(crate) fn decode_stored(format: StoredFormat, bytes: &[u8], out: &mut Vec<f32>) {
     match format {
@@ -28,6 +31,7 @@ pub(crate) fn decode_stored(format: StoredFormat, bytes: &[u8], out: &mut Vec<f3
         StoredFormat::Q8K => each(bytes, out, q8_k),
         StoredFormat::Iq4Nl => each(bytes, out, iq4_nl),
         StoredFormat::Iq4Xs => each(bytes, out, iq4_xs),
+        StoredFormat::Mxfp4 => each(bytes, out, mxfp4),
     }
 }
 
@@ -35,7 +39,7 @@ pub(crate) fn decode_stored(format: StoredFormat, bytes: &[u8], out: &mut Vec<f3
 /// [`decode_stored`] makes of it.
 ///
 /// Where elements are whole multiples of one number, these are int8's, and nothing is lost if its scale is an f16: of q5_0, of
-/// iq4_nl, and of q3_K, whose scales of groups are whole numbers themselves. Of iq4_xs and q8_K the scale is rounded. All else is
+/// iq4_nl, of mxfp4 whose powers of two are, and of q3_K, whose scales of groups are whole numbers themselves. Of iq4_xs and q8_K the scale is rounded. All else is
 /// encoded as any floats are, and so is a group that loses less by that.
 pub(crate) fn reencode(
     format: StoredFormat,
@@ -102,11 +106,12 @@ fn better(
 
 /// The number that the elements of group `index` of a block are whole multiples of, and the multiples.
 fn multiples(format: StoredFormat, block: &[u8], index: usize) -> Option<(f32, [i16; GROUP])> {
-    let named = |bytes: &[u8]| {
+    let values = |values: [i8; 16], bytes: &[u8]| {
         std::array::from_fn(|i| {
-            i16::from(VALUES[usize::from((bytes[i % 16] >> (4 * (i / 16))) & 15)])
+            i16::from(values[usize::from((bytes[i % 16] >> (4 * (i / 16))) & 15)])
         })
     };
+    let named = |bytes: &[u8]| values(VALUES, bytes);
     Some(match format {
         StoredFormat::Q5_0 => {
             let mut numbers = [0; GROUP];
@@ -118,6 +123,7 @@ fn multiples(format: StoredFormat, block: &[u8], index: usize) -> Option<(f32, [
             (half_at(block, 0), numbers)
         }
         StoredFormat::Iq4Nl => (half_at(block, 0), named(&block[2..])),
+        StoredFormat::Mxfp4 => (half_power(block[0]), values(DOUBLED, &block[1..])),
         StoredFormat::Q3K => {
             let numbers = std::array::from_fn(|i| {
                 let (scale, q) = q3_k_numbers(block, 2 * index + i / 16, i % 16);
@@ -245,13 +251,27 @@ fn q8_k(block: &[u8; 292], out: &mut Vec<f32>) {
 }
 
 fn iq4_nl(block: &[u8; 18], out: &mut Vec<f32>) {
-    named(half_at(block, 0), &block[2..], out);
+    named(VALUES, half_at(block, 0), &block[2..], out);
+}
+
+/// The exponent of a power of two, 16 bytes of nibbles as in iq4_nl.
+fn mxfp4(block: &[u8; 17], out: &mut Vec<f32>) {
+    named(DOUBLED, half_power(block[0]), &block[1..], out);
+}
+
+/// `2^(exponent - 128)` (`ggml_e8m0_to_fp32_half`): half of what OCP's E8M0 says, whose 255 is no number; here it is one.
+fn half_power(exponent: u8) -> f32 {
+    match exponent {
+        // Below the least normal number.
+        0 | 1 => f32::from_bits(0x0020_0000 << exponent),
+        _ => f32::from_bits(u32::from(exponent - 1) << 23),
+    }
 }
 
 /// d, two bytes of the scales' upper two bits, four of their lower four, 128 of nibbles, of each group as in iq4_nl.
 fn iq4_xs(block: &[u8; 136], out: &mut Vec<f32>) {
     for (group, bytes) in block[8..].chunks_exact(16).enumerate() {
-        named(iq4_xs_scale(block, group), bytes, out);
+        named(VALUES, iq4_xs_scale(block, group), bytes, out);
     }
 }
 
@@ -263,13 +283,13 @@ fn iq4_xs_scale(block: &[u8], group: usize) -> f32 {
     half_at(block, 0) * f32::from(i16::from(low | (upper << 4)) - 32)
 }
 
-/// `scale` times the values that the low nibbles name, then the high ones.
-fn named(scale: f32, bytes: &[u8], out: &mut Vec<f32>) {
+/// `scale` times those of the `values` that the low nibbles name, then the high ones.
+fn named(values: [i8; 16], scale: f32, bytes: &[u8], out: &mut Vec<f32>) {
     for shift in [0, 4] {
         out.extend(
             bytes
                 .iter()
-                .map(|b| scale * f32::from(VALUES[usize::from((b >> shift) & 15)])),
+                .map(|b| scale * f32::from(values[usize::from((b >> shift) & 15)])),
         );
     }
 }

@@ -27,11 +27,14 @@ pub enum StoredFormat {
     Iq4Nl,
     /// Groups of 32 in blocks of 256: `d·(s - 32)·v[q]`, s in 0..=63 for a group, d f16 for a block.
     Iq4Xs,
+    /// Groups of 32: `2^(e - 128)·v[q]`, q in 0..=15 names one of 16 values that are twice those of a 4-bit float (OCP's MXFP4),
+    /// e a byte.
+    Mxfp4,
 }
 
 impl StoredFormat {
     /// All that can be read, in the order of their numbers in GGUF files.
-    pub const ALL: [StoredFormat; 16] = [
+    pub const ALL: [StoredFormat; 17] = [
         StoredFormat::Kept(Format::F32),
         StoredFormat::Kept(Format::F16),
         StoredFormat::Kept(Format::Bf16),
@@ -48,6 +51,7 @@ impl StoredFormat {
         StoredFormat::Q8K,
         StoredFormat::Iq4Nl,
         StoredFormat::Iq4Xs,
+        StoredFormat::Mxfp4,
     ];
 
     /// The name used in messages.
@@ -64,6 +68,7 @@ impl StoredFormat {
             StoredFormat::Q8K => "q8_K",
             StoredFormat::Iq4Nl => "iq4_nl",
             StoredFormat::Iq4Xs => "iq4_xs",
+            StoredFormat::Mxfp4 => "mxfp4",
         }
     }
 
@@ -91,9 +96,11 @@ impl StoredFormat {
     pub fn block(self) -> usize {
         match self {
             StoredFormat::Kept(format) => format.block(),
-            StoredFormat::Q4_1 | StoredFormat::Q5_0 | StoredFormat::Q5_1 | StoredFormat::Iq4Nl => {
-                GROUP
-            }
+            StoredFormat::Q4_1
+            | StoredFormat::Q5_0
+            | StoredFormat::Q5_1
+            | StoredFormat::Iq4Nl
+            | StoredFormat::Mxfp4 => GROUP,
             StoredFormat::Q2K
             | StoredFormat::Q3K
             | StoredFormat::Q5K
@@ -116,6 +123,7 @@ impl StoredFormat {
             StoredFormat::Q8K => 4 + SUPER_BLOCK + SUPER_BLOCK / 16 * 2,
             StoredFormat::Iq4Nl => 2 + GROUP / 2,
             StoredFormat::Iq4Xs => 2 + 2 + SUPER_BLOCK / 64 + SUPER_BLOCK / 2,
+            StoredFormat::Mxfp4 => 1 + GROUP / 2,
         }
     }
 

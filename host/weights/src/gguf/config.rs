@@ -25,9 +25,10 @@ pub(super) enum Family {
     Phi3,
     Gemma2,
     Gemma3,
+    GptOss,
 }
 
-const ARCHITECTURES: [(&str, Family); 9] = [
+const ARCHITECTURES: [(&str, Family); 10] = [
     ("llama", Family::Llama),
     ("smollm3", Family::SmolLm3),
     ("qwen2", Family::Qwen2),
@@ -37,6 +38,7 @@ const ARCHITECTURES: [(&str, Family); 9] = [
     ("phi3", Family::Phi3),
     ("gemma2", Family::Gemma2),
     ("gemma3", Family::Gemma3),
+    ("gpt-oss", Family::GptOss),
 ];
 
 impl Family {
@@ -82,6 +84,12 @@ impl Reader<'_> {
     fn read(&self) -> Result<ModelConfig, ConfigError> {
         self.refuse_what_is_not_implemented()?;
         let sizes = self.sizes()?.check()?;
+        let most = ModelConfig::MOST_SINKS;
+        if self.family == Family::GptOss && sizes.heads > most {
+            let key = self.key("attention.head_count");
+            let limit = format!("at most {most} heads with sinks");
+            return Err(ConfigError::out_of_range(key, sizes.heads, limit));
+        }
         let experts = self.experts(sizes)?;
         let windows = self.windows(sizes.layers)?;
         let ropes = self.ropes(sizes)?;
@@ -138,6 +146,7 @@ impl Reader<'_> {
             ),
             qkv_bias: self.there("blk.0.attn_q.bias"),
             output_bias: self.there("blk.0.attn_output.bias"),
+            sinks: self.family == Family::GptOss,
             activation: if gemma {
                 Activation::GeluTanh
             } else {
@@ -172,15 +181,16 @@ impl Reader<'_> {
     }
 
     fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
-        for tensor in [
-            "blk.0.ffn_gate.bias",
-            "blk.0.ffn_up.bias",
-            "blk.0.ffn_down.bias",
-            "blk.0.ffn_gate_exps.bias",
-            "blk.0.ffn_up_exps.bias",
-            "blk.0.ffn_down_exps.bias",
+        for (tensor, of_experts) in [
+            ("blk.0.ffn_gate.bias", false),
+            ("blk.0.ffn_up.bias", false),
+            ("blk.0.ffn_down.bias", false),
+            ("blk.0.ffn_gate_exps.bias", true),
+            ("blk.0.ffn_up_exps.bias", true),
+            ("blk.0.ffn_down_exps.bias", true),
         ] {
-            if self.there(tensor) {
+            let known = of_experts && self.family == Family::GptOss;
+            if self.there(tensor) && !known {
                 return Err(ConfigError::unsupported(
                     tensor,
                     "there",
@@ -226,6 +236,9 @@ impl Reader<'_> {
         if self.family == Family::Gemma2 {
             window.value = window.value.or(Some(4096));
         }
+        if self.family == Family::GptOss && window.value.is_none() {
+            return Err(ConfigError::missing(window.key));
+        }
         // 0 is written where there is none.
         if window.value.unwrap_or(0) == 0 {
             return Ok(vec![None; layers]);
@@ -246,7 +259,7 @@ impl Reader<'_> {
                 let every = match self.keys().count(&pattern)? {
                     Some(every) => every,
                     None => match self.family {
-                        Family::Gemma2 => 2,
+                        Family::Gemma2 | Family::GptOss => 2,
                         Family::Gemma3 => 6,
                         _ => 0,
                     },

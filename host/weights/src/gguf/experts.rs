@@ -5,7 +5,7 @@
 use super::config::{Family, Reader};
 use super::header::Header;
 use crate::config::limits::{Sizes, at_most};
-use crate::config::{ConfigError, Experts, ModelConfig};
+use crate::config::{ClampedGate, ConfigError, Experts, ModelConfig};
 use crate::names::LayerTensor;
 
 impl Reader<'_> {
@@ -18,7 +18,7 @@ impl Reader<'_> {
         }
         if !matches!(
             self.family,
-            Family::Llama | Family::Qwen2Moe | Family::Qwen3Moe
+            Family::Llama | Family::Qwen2Moe | Family::Qwen3Moe | Family::GptOss
         ) {
             let found = count.value.unwrap_or(0);
             return Err(ConfigError::unsupported(count.key, found, "0 (no experts)"));
@@ -38,7 +38,7 @@ impl Reader<'_> {
         let width = given("expert_feed_forward_length")?;
         let intermediate = match (width.value, self.family) {
             (Some(_), _) => width.dimension()?,
-            (None, Family::Llama) => sizes.intermediate,
+            (None, Family::Llama | Family::GptOss) => sizes.intermediate,
             (None, _) => (sizes.intermediate / chosen).max(1),
         };
         let shared = match self.family {
@@ -72,6 +72,8 @@ impl Reader<'_> {
                 .unwrap_or(self.family != Family::Qwen2Moe),
             shared,
             layers,
+            // No key says it.
+            clamped: (self.family == Family::GptOss).then_some(ClampedGate::PUBLISHED),
         }))
     }
 
@@ -85,9 +87,10 @@ impl Reader<'_> {
         {
             return Err(ConfigError::unsupported(scale, factor, "1"));
         }
-        // 1 is the softmax; 0 is written where it is not said.
+        // 1 is the softmax, 3 that of the chosen; 0 is written where it is not said.
         let gating = self.key("expert_gating_func");
-        if let Some(function) = self.keys().count(&gating)?.filter(|of| *of > 1) {
+        let known = |of: &u64| *of <= 1 || (*of == 3 && self.family == Family::GptOss);
+        if let Some(function) = self.keys().count(&gating)?.filter(|of| !known(of)) {
             return Err(ConfigError::unsupported(gating, function, "1 (softmax)"));
         }
         let groups = self.key("expert_group_count");
@@ -117,6 +120,17 @@ pub(super) fn place(
         return Some((alone, None));
     }
     Some((format!("blk.{layer}.{name}_exps.weight"), Some(expert)))
+}
+
+/// Where the bias of an expert's matrix lies: the tensor, and the number of its row there.
+pub(super) fn bias_place(layer: usize, part: LayerTensor) -> Option<(String, usize)> {
+    let (name, expert) = match part {
+        LayerTensor::ExpertGateBias(expert) => ("ffn_gate", expert),
+        LayerTensor::ExpertUpBias(expert) => ("ffn_up", expert),
+        LayerTensor::ExpertDownBias(expert) => ("ffn_down", expert),
+        _ => return None,
+    };
+    Some((format!("blk.{layer}.{name}_exps.bias"), expert))
 }
 
 /// Matrices that lie one after another where experts do.

@@ -11,7 +11,7 @@ pub(crate) enum Kind {
 }
 
 /// Those that are read (`enum ggml_type`).
-const READ: [(u32, StoredFormat); 16] = [
+const READ: [(u32, StoredFormat); 17] = [
     (0, StoredFormat::Kept(Format::F32)),
     (1, StoredFormat::Kept(Format::F16)),
     (2, StoredFormat::Kept(Format::Int4)),
@@ -28,11 +28,12 @@ const READ: [(u32, StoredFormat); 16] = [
     (20, StoredFormat::Iq4Nl),
     (23, StoredFormat::Iq4Xs),
     (30, StoredFormat::Kept(Format::Bf16)),
+    (39, StoredFormat::Mxfp4),
 ];
 
 /// Those that are not, with the elements and bytes of a block, so that it can be told what a file holds
 /// (`GGML_QUANT_SIZES` of the gguf package).
-const NOT_READ: [(u32, &str, u64, u64); 18] = [
+const NOT_READ: [(u32, &str, u64, u64); 17] = [
     (9, "q8_1", 32, 40),
     (16, "iq2_xxs", 256, 66),
     (17, "iq2_xs", 256, 74),
@@ -48,13 +49,12 @@ const NOT_READ: [(u32, &str, u64, u64); 18] = [
     (29, "iq1_m", 256, 56),
     (34, "tq1_0", 256, 54),
     (35, "tq2_0", 256, 66),
-    (39, "mxfp4", 32, 17),
     (40, "nvfp4", 64, 36),
     (41, "q1_0", 128, 18),
 ];
 
 /// The names of all that are read, for messages.
-pub(crate) const SUPPORTED: &str = "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_K, q3_K, q4_K, q5_K, q6_K, q8_K, iq4_nl, iq4_xs";
+pub(crate) const SUPPORTED: &str = "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_K, q3_K, q4_K, q5_K, q6_K, q8_K, iq4_nl, iq4_xs, mxfp4";
 
 impl Kind {
     /// What a number means.
@@ -109,7 +109,7 @@ mod tests {
                 .iter()
                 .all(|(number, ..)| Kind::of(*number) == Kind::Other(*number))
         );
-        assert_eq!(Kind::of(39).name(), "mxfp4");
+        assert_eq!(Kind::of(40).name(), "nvfp4");
         assert_eq!(Kind::of(4).name(), "type number 4");
         assert_eq!(Kind::of(4).block(), None);
     }

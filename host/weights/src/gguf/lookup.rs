@@ -33,7 +33,20 @@ impl<'a> Lookup<'a, '_> {
         {
             return self.expert(name, among, (layer, shape));
         }
-        let name = name(tensor);
+        if let DecoderTensor::Layer(layer, part) = tensor
+            && let Some((name, expert)) = experts::bias_place(layer, part)
+        {
+            let mut bias = self.whole(name, &[experts::together(config, layer), shape[0]])?;
+            (bias.rows, bias.order.first) = (1, expert);
+            return Ok(bias);
+        }
+        let name = match tensor {
+            // There the name that others have is the norm's before the feed-forward layer.
+            DecoderTensor::Layer(layer, LayerTensor::MlpNorm) if self.family == Family::GptOss => {
+                format!("blk.{layer}.post_attention_norm.weight")
+            }
+            tensor => name(tensor),
+        };
         if let DecoderTensor::Layer(layer, part) = tensor
             && self.family == Family::Phi3
             && let Some((part, rows, first)) = fused(config, part)
@@ -180,6 +193,7 @@ fn name(tensor: DecoderTensor) -> String {
         LayerTensor::KeyNorm => "attn_k_norm.weight",
         LayerTensor::Output => "attn_output.weight",
         LayerTensor::OutputBias => "attn_output.bias",
+        LayerTensor::Sinks => "attn_sinks.weight",
         LayerTensor::PostAttentionNorm => "post_attention_norm.weight",
         LayerTensor::MlpNorm => "ffn_norm.weight",
         LayerTensor::Gate => "ffn_gate.weight",
@@ -187,10 +201,14 @@ fn name(tensor: DecoderTensor) -> String {
         LayerTensor::Down => "ffn_down.weight",
         LayerTensor::PostMlpNorm => "post_ffw_norm.weight",
         LayerTensor::Router => "ffn_gate_inp.weight",
-        // Others are told apart by where they lie: `experts::place`.
+        LayerTensor::RouterBias => "ffn_gate_inp.bias",
+        // Others are told apart by where they lie: `experts::place`, `experts::bias_place`.
         LayerTensor::ExpertGate(_) => "ffn_gate_exps.weight",
         LayerTensor::ExpertUp(_) => "ffn_up_exps.weight",
         LayerTensor::ExpertDown(_) => "ffn_down_exps.weight",
+        LayerTensor::ExpertGateBias(_) => "ffn_gate_exps.bias",
+        LayerTensor::ExpertUpBias(_) => "ffn_up_exps.bias",
+        LayerTensor::ExpertDownBias(_) => "ffn_down_exps.bias",
         LayerTensor::SharedRouter => "ffn_gate_inp_shexp.weight",
         LayerTensor::SharedGate => "ffn_gate_shexp.weight",
         LayerTensor::SharedUp => "ffn_up_shexp.weight",

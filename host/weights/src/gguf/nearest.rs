@@ -6,7 +6,7 @@ use crate::config::ConfigError;
 use crate::error::{CheckpointError, TensorError};
 
 /// Beginnings of `general.architecture` in lower case, and the nearest that is read. The first that fits counts.
-const NEAREST: [(&str, &str); 20] = [
+const NEAREST: [(&str, &str); 19] = [
     ("llama4", "Llama 3.x (llama)"),
     ("qwen2vl", "Qwen2.5 for text (qwen2)"),
     ("qwen3vl", "Qwen3 for text (qwen3, qwen3moe)"),
@@ -22,7 +22,6 @@ const NEAREST: [(&str, &str); 20] = [
         "DeepSeek-R1 distilled into Qwen2.5 (qwen2) or Llama 3 (llama)",
     ),
     ("deepseek", "Qwen2.5 (qwen2)"),
-    ("gpt-oss", "Qwen3-MoE (qwen3moe)"),
     ("bert", ENCODERS),
     ("nomic-bert", ENCODERS),
     ("jina-bert", ENCODERS),

@@ -104,7 +104,8 @@ impl Reader<'_> {
                     factor,
                     beta_fast: number("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
                     beta_slow: number("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
-                    truncate: true,
+                    // No key says that gpt-oss's table is made otherwise.
+                    truncate: self.family != Family::GptOss,
                     original_context,
                     attention_factor: magnitude * attention_factor.unwrap_or(1.0),
                 })

@@ -3,7 +3,8 @@
 use super::{DecoderTensor, LayerTensor};
 use crate::config::ModelConfig;
 
-/// The name of a decoder's tensor below `prefix` (`model.`).
+/// The name of a decoder's tensor below `prefix` (`model.`). The matrices of gpt-oss's experts, which lie together as they are
+/// published, have these names where they lie apart: as `convert` writes them.
 pub(crate) fn decoder_name(config: &ModelConfig, prefix: &str, tensor: DecoderTensor) -> String {
     let (layer, tensor) = match tensor {
         DecoderTensor::Embedding => return format!("{prefix}embed_tokens.weight"),
@@ -23,6 +24,7 @@ pub(crate) fn decoder_name(config: &ModelConfig, prefix: &str, tensor: DecoderTe
         LayerTensor::KeyNorm => "self_attn.k_norm.weight",
         LayerTensor::Output => "self_attn.o_proj.weight",
         LayerTensor::OutputBias => "self_attn.o_proj.bias",
+        LayerTensor::Sinks => "self_attn.sinks",
         // Where there is no norm after attention, the name means the norm before the feed-forward layer.
         LayerTensor::MlpNorm if config.post_norms => "pre_feedforward_layernorm.weight",
         LayerTensor::MlpNorm | LayerTensor::PostAttentionNorm => "post_attention_layernorm.weight",
@@ -37,9 +39,11 @@ pub(crate) fn decoder_name(config: &ModelConfig, prefix: &str, tensor: DecoderTe
 
 /// The name of what only layers with experts have.
 fn expert_name(config: &ModelConfig, prefix: &str, layer: usize, tensor: LayerTensor) -> String {
-    // Of the families with experts Mixtral alone has neither a shared one nor norms of heads.
-    let shared = config.experts.as_ref().and_then(|experts| experts.shared);
-    let mixtral = !config.head_norms && shared.is_none();
+    let experts = config.experts.as_ref();
+    let clamped = experts.is_some_and(|experts| experts.clamped.is_some());
+    // Of the other families with experts Mixtral alone has neither a shared one nor norms of heads.
+    let shared = experts.and_then(|experts| experts.shared);
+    let mixtral = !config.head_norms && shared.is_none() && !clamped;
     let expert = |number: usize, [ours, mixtrals]: [&str; 2]| match mixtral {
         true => format!("block_sparse_moe.experts.{number}.{mixtrals}.weight"),
         false => format!("mlp.experts.{number}.{ours}.weight"),
@@ -48,6 +52,11 @@ fn expert_name(config: &ModelConfig, prefix: &str, layer: usize, tensor: LayerTe
         LayerTensor::ExpertGate(number) => expert(number, ["gate_proj", "w1"]),
         LayerTensor::ExpertUp(number) => expert(number, ["up_proj", "w3"]),
         LayerTensor::ExpertDown(number) => expert(number, ["down_proj", "w2"]),
+        LayerTensor::ExpertGateBias(number) => format!("mlp.experts.{number}.gate_proj.bias"),
+        LayerTensor::ExpertUpBias(number) => format!("mlp.experts.{number}.up_proj.bias"),
+        LayerTensor::ExpertDownBias(number) => format!("mlp.experts.{number}.down_proj.bias"),
+        LayerTensor::Router if clamped => "mlp.router.weight".to_owned(),
+        LayerTensor::RouterBias => "mlp.router.bias".to_owned(),
         LayerTensor::Router if mixtral => "block_sparse_moe.gate.weight".to_owned(),
         LayerTensor::SharedRouter => "mlp.shared_expert_gate.weight".to_owned(),
         LayerTensor::SharedGate => "mlp.shared_expert.gate_proj.weight".to_owned(),

@@ -47,6 +47,8 @@ pub enum LayerTensor {
     Output,
     /// `[hidden]`
     OutputBias,
+    /// `[heads]`; where [`crate::ModelConfig::sinks`].
+    Sinks,
     /// `[hidden]`; where [`crate::ModelConfig::post_norms`].
     PostAttentionNorm,
     /// `[hidden]`; before the feed-forward layer.
@@ -65,6 +67,14 @@ pub enum LayerTensor {
     ExpertUp(usize),
     /// `[hidden, experts.intermediate]`
     ExpertDown(usize),
+    /// `[experts]`; where experts are [`crate::Experts::clamped`], as the next three.
+    RouterBias,
+    /// `[experts.intermediate]`
+    ExpertGateBias(usize),
+    /// `[experts.intermediate]`
+    ExpertUpBias(usize),
+    /// `[hidden]`
+    ExpertDownBias(usize),
     /// `[1, hidden]`; where there is a shared expert.
     SharedRouter,
     /// `[experts.shared, hidden]`

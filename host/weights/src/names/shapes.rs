@@ -3,7 +3,7 @@
 use super::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 use crate::config::{EncoderBiases, EncoderConfig, ModelConfig};
 
-const LAYER_TENSORS: [LayerTensor; 22] = [
+const LAYER_TENSORS: [LayerTensor; 24] = [
     LayerTensor::AttentionNorm,
     LayerTensor::Query,
     LayerTensor::QueryBias,
@@ -15,6 +15,7 @@ const LAYER_TENSORS: [LayerTensor; 22] = [
     LayerTensor::KeyNorm,
     LayerTensor::Output,
     LayerTensor::OutputBias,
+    LayerTensor::Sinks,
     LayerTensor::PostAttentionNorm,
     LayerTensor::MlpNorm,
     LayerTensor::Gate,
@@ -22,6 +23,7 @@ const LAYER_TENSORS: [LayerTensor; 22] = [
     LayerTensor::Down,
     LayerTensor::PostMlpNorm,
     LayerTensor::Router,
+    LayerTensor::RouterBias,
     LayerTensor::SharedRouter,
     LayerTensor::SharedGate,
     LayerTensor::SharedUp,
@@ -69,6 +71,9 @@ impl ModelConfig {
                     LayerTensor::ExpertGate(expert),
                     LayerTensor::ExpertUp(expert),
                     LayerTensor::ExpertDown(expert),
+                    LayerTensor::ExpertGateBias(expert),
+                    LayerTensor::ExpertUpBias(expert),
+                    LayerTensor::ExpertDownBias(expert),
                 ]
             });
             let tensors = LAYER_TENSORS.into_iter().chain(of_experts);
@@ -101,6 +106,7 @@ impl ModelConfig {
                 }
                 LayerTensor::Output => (true, vec![hidden, query]),
                 LayerTensor::OutputBias => (self.output_bias, vec![hidden]),
+                LayerTensor::Sinks => (self.sinks, vec![self.heads]),
                 LayerTensor::PostAttentionNorm | LayerTensor::PostMlpNorm => {
                     (self.post_norms, vec![hidden])
                 }
@@ -129,6 +135,15 @@ impl ModelConfig {
             }
             LayerTensor::ExpertDown(expert) => {
                 (expert < experts.count).then(|| vec![hidden, width])
+            }
+            LayerTensor::RouterBias => experts.clamped.map(|_| vec![experts.count]),
+            LayerTensor::ExpertGateBias(expert) | LayerTensor::ExpertUpBias(expert) => {
+                let there = experts.clamped.is_some() && expert < experts.count;
+                there.then(|| vec![width])
+            }
+            LayerTensor::ExpertDownBias(expert) => {
+                let there = experts.clamped.is_some() && expert < experts.count;
+                there.then(|| vec![hidden])
             }
             LayerTensor::SharedRouter => experts.shared.map(|_| vec![1, hidden]),
             LayerTensor::SharedGate | LayerTensor::SharedUp => {

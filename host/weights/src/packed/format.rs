@@ -20,17 +20,21 @@ pub enum PackedFormat {
     /// `s·x` with x an 8-bit float of four bits of exponent and three of fraction (OCP's E4M3, without infinities), s for
     /// blocks, rows or the whole.
     Fp8,
+    /// OCP's MXFP4: `s·x` with x a 4-bit float of two bits of exponent and one of fraction (E2M1), s a power of two for each 32
+    /// elements of a row (E8M0).
+    Mxfp4,
 }
 
 impl PackedFormat {
     /// All that can be read.
-    pub const ALL: [PackedFormat; 6] = [
+    pub const ALL: [PackedFormat; 7] = [
         PackedFormat::GptqInt4,
         PackedFormat::GptqInt8,
         PackedFormat::AwqInt4,
         PackedFormat::CompressedInt4,
         PackedFormat::CompressedInt8,
         PackedFormat::Fp8,
+        PackedFormat::Mxfp4,
     ];
 
     /// The name used in messages.
@@ -43,6 +47,7 @@ impl PackedFormat {
             PackedFormat::CompressedInt4 => "compressed int4",
             PackedFormat::CompressedInt8 => "compressed int8",
             PackedFormat::Fp8 => "fp8",
+            PackedFormat::Mxfp4 => "mxfp4",
         }
     }
 }

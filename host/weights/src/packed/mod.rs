@@ -3,7 +3,7 @@
 //!
 //! Sources: `QuantLinear.pack` of AutoGPTQ 0.7.1 (`qlinear_cuda_old.py`), `WQLinear_GEMM.from_linear` and
 //! `dequantize_gemm` of autoawq 0.2.9, `pack_to_int32` of compressed-tensors 0.20, and for 8-bit floats transformers'
-//! `finegrained_fp8`.
+//! `finegrained_fp8`; for 4-bit ones "OCP Microscaling Formats (MX) Specification" 1.0 and transformers' `integrations/mxfp4.py`.
 
 mod format;
 mod rows;
@@ -47,4 +47,6 @@ pub enum Scheme {
         /// Rows and elements of a block that shares a scale; where nothing is said a row does, or the whole.
         block: Option<[usize; 2]>,
     },
+    /// MXFP4: the experts of gpt-oss, which lie together.
+    Mxfp4,
 }

@@ -26,6 +26,8 @@ pub(crate) enum Numbers<'a> {
     Bytes(&'a [u8]),
     /// `[rows, width]` E4M3.
     Floats(&'a [u8]),
+    /// `[rows, width / 2]` pairs of E2M1, the first in the lower bits.
+    HalfFloats(&'a [u8]),
 }
 
 /// What is taken from each number.
@@ -126,6 +128,8 @@ pub(crate) enum Float {
     F32,
     F16,
     Bf16,
+    /// A power of two, OCP's E8M0; 255 is no number.
+    E8m0,
 }
 
 impl Float {
@@ -133,6 +137,7 @@ impl Float {
         match self {
             Float::F32 => 4,
             Float::F16 | Float::Bf16 => 2,
+            Float::E8m0 => 1,
         }
     }
 }
@@ -147,6 +152,7 @@ impl Scales<'_> {
             Float::Bf16 => bytes
                 .first_chunk()
                 .map(|b| bf16::from_le_bytes(*b).to_f32()),
+            Float::E8m0 => bytes.first().map(|exponent| e8m0(*exponent)),
         });
         // Shapes rule it out.
         scale.unwrap_or(f32::NAN)
@@ -222,7 +228,9 @@ impl PackedRows<'_> {
     pub(crate) fn bytes(&self) -> u64 {
         let numbers = match &self.numbers {
             Numbers::Words(words) => words.bytes.len(),
-            Numbers::Bytes(bytes) | Numbers::Floats(bytes) => bytes.len(),
+            Numbers::Bytes(bytes) | Numbers::Floats(bytes) | Numbers::HalfFloats(bytes) => {
+                bytes.len()
+            }
         };
         let zeros = match &self.zeros {
             Zeros::All(_) => 0,
@@ -231,8 +239,17 @@ impl PackedRows<'_> {
         (numbers + zeros + self.scales.bytes.len()) as u64
     }
 
-    /// Row `row` in f32, into `floats`, which is cleared; and where its numbers are whole, these less their zeros, into
-    /// `numbers`.
+    /// What the whole multiples of a group are multiples of: its scale, or half of it where numbers are halves.
+    fn unit(&self, row: usize, group: usize) -> f32 {
+        let scale = self.scales.at(row, group);
+        match self.numbers {
+            Numbers::HalfFloats(_) => scale / 2.0,
+            _ => scale,
+        }
+    }
+
+    /// Row `row` in f32, into `floats`, which is cleared; and where its numbers are whole, or halves, these (or their doubles)
+    /// less their zeros, into `numbers`.
     pub(crate) fn decode(&self, row: usize, floats: &mut Vec<f32>, numbers: &mut Vec<i16>) {
         floats.clear();
         numbers.clear();
@@ -246,6 +263,19 @@ impl PackedRows<'_> {
             Numbers::Floats(bytes) => {
                 let bytes = bytes.get(here).unwrap_or_default().iter();
                 floats.extend(bytes.map(|x| e4m3(*x)));
+                let mut each = floats.iter_mut();
+                self.groups.runs(self.width, |group, length| {
+                    let scale = self.scales.at(row, group);
+                    each.by_ref().take(length).for_each(|x| *x *= scale);
+                });
+                return;
+            }
+            Numbers::HalfFloats(bytes) => {
+                let here = row * self.width / 2..(row + 1) * self.width / 2;
+                let pairs = bytes.get(here).unwrap_or_default().iter();
+                let halves = pairs.flat_map(|pair| [pair & 15, pair >> 4]);
+                numbers.extend(halves.clone().map(doubled_e2m1));
+                floats.extend(halves.map(e2m1));
                 let mut each = floats.iter_mut();
                 self.groups.runs(self.width, |group, length| {
                     let scale = self.scales.at(row, group);
@@ -291,8 +321,8 @@ impl PackedRows<'_> {
         for (group, floats) in groups {
             let multiples = match numbers.get(group * GROUP..).and_then(<[i16]>::first_chunk) {
                 Some(numbers) if multiples => {
-                    let scale = self.scales.at(row, self.groups.of(group * GROUP));
-                    Some((scale, *numbers))
+                    let unit = self.unit(row, self.groups.of(group * GROUP));
+                    Some((unit, *numbers))
                 }
                 _ => None,
             };
@@ -314,9 +344,51 @@ fn e4m3(bits: u8) -> f32 {
     if sign == 0 { magnitude } else { -magnitude }
 }
 
+/// What a 4-bit float stands for, twice: a sign, two bits of exponent (bias 1), one of fraction (E2M1).
+fn doubled_e2m1(bits: u8) -> i16 {
+    let magnitude = [0, 1, 2, 3, 4, 6, 8, 12][usize::from(bits & 7)];
+    if bits & 8 == 0 { magnitude } else { -magnitude }
+}
+
+/// The same once; the sign of a zero is kept.
+fn e2m1(bits: u8) -> f32 {
+    let magnitude = f32::from(doubled_e2m1(bits & 7)) / 2.0;
+    if bits & 8 == 0 { magnitude } else { -magnitude }
+}
+
+/// A power of two with a bias of 127; 255 is no number (E8M0).
+fn e8m0(exponent: u8) -> f32 {
+    match exponent {
+        255 => f32::NAN,
+        // Below the least normal number.
+        0 => f32::from_bits(1 << 22),
+        _ => f32::from_bits(u32::from(exponent) << 23),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_float_of_4_bits_and_every_power_of_two_is_what_its_definition_says() {
+        for bits in 0..16u8 {
+            let (exponent, fraction) = (i32::from((bits >> 1) & 3), f64::from(bits & 1));
+            let magnitude = match exponent {
+                0 => fraction / 2.0,
+                _ => (1.0 + fraction / 2.0) * f64::powi(2.0, exponent - 1),
+            };
+            let expected = if bits & 8 == 0 { magnitude } else { -magnitude };
+            let found = f64::from(e2m1(bits));
+            assert_eq!(found.to_bits(), expected.to_bits(), "{bits:#x}");
+            assert_eq!(f64::from(doubled_e2m1(bits)), 2.0 * expected, "{bits:#x}");
+        }
+        for exponent in 0..255u8 {
+            let expected = f64::powi(2.0, i32::from(exponent) - 127);
+            assert_eq!(f64::from(e8m0(exponent)), expected, "{exponent}");
+        }
+        assert!(e8m0(255).is_nan());
+    }
 
     #[test]
     fn every_float_of_8_bits_is_what_its_definition_says() {

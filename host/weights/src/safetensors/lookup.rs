@@ -2,6 +2,7 @@
 
 use safetensors::tensor::Dtype;
 
+use super::together::Together;
 use super::{Store, StoredTensor};
 use crate::config::{Architecture, EncoderConfig, ModelConfig, Quantization, encoder_family};
 use crate::error::TensorError;
@@ -65,6 +66,7 @@ impl Weights {
                 let slice = Slice {
                     rows: shape[0],
                     first,
+                    step: 1,
                 };
                 return self.tensor(
                     fused,
@@ -75,7 +77,18 @@ impl Weights {
                 );
             }
         }
+        if let DecoderTensor::Layer(layer, part) = tensor
+            && let Some(of) = Together::of(config, layer, part)
+            && !self.has(&name)
+        {
+            return self.among_experts(of, layer, config.quantization, losses);
+        }
         self.tensor(name, shape, None, config.quantization, losses)
+    }
+
+    /// What every name begins with.
+    pub(super) fn prefix(&self) -> &'static str {
+        self.prefix
     }
 
     /// An encoder's tensor.
@@ -104,6 +117,7 @@ impl Weights {
                 let slice = Slice {
                     rows: shape[0],
                     first,
+                    step: 1,
                 };
                 self.tensor(name, &[rows, config.hidden], Some(slice), None, losses)
             }
@@ -181,6 +195,7 @@ impl Weights {
         let slice = slice.unwrap_or(Slice {
             rows: stored_rows,
             first: 0,
+            step: 1,
         });
         Ok(Tensor {
             name,

@@ -6,6 +6,7 @@
 mod damage;
 mod lookup;
 mod packed;
+mod together;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -36,6 +36,7 @@ BLOCKS = {
     Kind.Q8_K: 6,
     Kind.IQ4_NL: 24,
     Kind.IQ4_XS: 6,
+    Kind.MXFP4: 24,
 }
 # Bytes of a block, and where its f16 scales stand.
 LAYOUT = {
@@ -52,6 +53,7 @@ LAYOUT = {
     Kind.Q8_K: (292, []),
     Kind.IQ4_NL: (18, [0]),
     Kind.IQ4_XS: (136, [0]),
+    Kind.MXFP4: (17, []),
 }
 EVERY = 1024
 
@@ -73,6 +75,10 @@ def main() -> None:
             scale[:] = (scale & 0xBFFFFFFF) | 0x20000000
             scale[0] &= 0x807FFFFF
             blocks[:, :4] = scale.view(np.uint8)
+        if kind == Kind.MXFP4:
+            # Powers of two that f16 has, but for the first block, whose is subnormal in f32.
+            blocks[:, 0] = 100 + blocks[:, 0] % 40
+            blocks[0, 0] = 1
         name = kind.name.lower()
         (HERE / f"{name}.bin").write_bytes(blocks.tobytes())
         floats = dequantize(blocks, kind)

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tidegate_contract::ScoreScale;
 use tidegate_weights::{
-    Activation, Architecture, Checkpoint, EncoderConfig, EncoderHead, Experts, HeadActivation,
-    ModelConfig, Pooling, Quantization, RopeScaling,
+    Activation, Architecture, Checkpoint, ClampedGate, EncoderConfig, EncoderHead, Experts,
+    HeadActivation, ModelConfig, Pooling, Quantization, RopeScaling,
 };
 
 use crate::made::{Files, safetensors, tensors};
@@ -304,6 +304,7 @@ fn experts_are_counted_by_either_key_with_the_defaults_of_the_family() {
         normalized: true,
         shared: None,
         layers: vec![true; 4],
+        clamped: None,
     };
     assert_eq!(mixtral, expected);
     let qwen3 = experts("Qwen3MoeForCausalLM", json!({})).unwrap();
@@ -334,7 +335,39 @@ fn experts_are_counted_by_either_key_with_the_defaults_of_the_family() {
     assert!(normalized.unwrap().normalized);
 }
 
-/// As their makers say: Mixtral 8x7B has 46.7 billion parameters, of which a token goes through 12.9; Qwen3-30B-A3B 30.5 and 3.3.
+#[test]
+fn gpt_oss_has_sinks_biases_clamped_gates_and_a_window_in_every_other_layer() {
+    let rope = json!({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false,
+        "original_max_position_embeddings": 4096});
+    let with = |changes: Value| {
+        let mut all = json!({"rope_scaling": rope});
+        let more = changes.as_object().unwrap();
+        more.iter()
+            .for_each(|(key, value)| all[key] = value.clone());
+        decoder("GptOssForCausalLM", all)
+    };
+    let plain = with(json!({}));
+    assert!(plain.sinks && plain.qkv_bias && plain.output_bias && !plain.head_norms);
+    assert_eq!(windows(&plain), [Some(128), None, Some(128), None]);
+    let experts = plain.experts.unwrap();
+    assert_eq!((experts.count, experts.chosen), (128, 4));
+    assert_eq!(experts.clamped, Some(ClampedGate::PUBLISHED));
+    assert!(experts.normalized);
+    let other = with(
+        json!({"swiglu_alpha": 1.5, "swiglu_limit": 3, "sliding_window": 9, "attention_bias": false,
+        "layer_types": ["full_attention", "full_attention", "sliding_attention", "full_attention"]}),
+    );
+    assert_eq!(windows(&other), [None, None, Some(9), None]);
+    assert!(!other.qkv_bias && !other.output_bias);
+    let clamped = ClampedGate {
+        slope: 1.5,
+        limit: 3.0,
+    };
+    assert_eq!(other.experts.unwrap().clamped, Some(clamped));
+}
+
+/// As their makers say: Mixtral 8x7B has 46.7 billion parameters, of which a token goes through 12.9; Qwen3-30B-A3B 30.5 and 3.3;
+/// gpt-oss-20b 20.91 and gpt-oss-120b 116.83, and without the embedding 3.61 and 5.13.
 #[test]
 fn parameters_are_those_that_makers_state() {
     let of = |architecture: &str, changes: Value| {
@@ -359,6 +392,21 @@ fn parameters_are_those_that_makers_state() {
         (30.45..30.55).contains(&all) && (3.3..3.4).contains(&active),
         "{all} {active}"
     );
+    for (layers, experts, stated) in [(24, 32, [20.91, 3.61]), (36, 128, [116.83, 5.13])] {
+        let [all, active] = of(
+            "GptOssForCausalLM",
+            json!({"vocab_size": 201_088, "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": layers,
+                "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "num_local_experts": experts,
+                "rope_scaling": {"rope_type": "default"}}),
+        );
+        let active = active - 201_088.0 * 2880.0 / 1e9;
+        for (found, stated) in [all, active].into_iter().zip(stated) {
+            assert!(
+                (found - stated).abs() < 0.006,
+                "{experts}: {found} {stated}"
+            );
+        }
+    }
 }
 
 #[test]

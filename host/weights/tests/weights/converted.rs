@@ -4,7 +4,7 @@ use tidegate_weights::{Checkpoint, DecoderTensor, Format, ModelConfig, ReadWhole
 
 use crate::goldens::{assert_same_tensors, golden};
 
-const DECODERS: [&str; 45] = [
+const DECODERS: [&str; 50] = [
     "llama-tied-sharded-f32",
     "llama-odd-f16",
     "llama-yarn-bf16",
@@ -50,6 +50,11 @@ const DECODERS: [&str; 45] = [
     "gguf-mixtral-bf16",
     "gguf-qwen2moe-f16",
     "gguf-qwen3moe-f16",
+    "gpt-oss-one-bf16",
+    "gpt-oss-all-f16",
+    "gpt-oss-mxfp4",
+    "gguf-gpt-oss-bf16",
+    "gguf-gpt-oss-mxfp4",
 ];
 
 #[test]

@@ -206,11 +206,11 @@ fn a_missing_tensor_a_surplus_layer_and_a_format_that_is_not_read_are_named() {
         "tensor `blk.1.ffn_gate.weight` belongs to layer 1 (the first is 0), but `llama.block_count` is 1 in m.gguf"
     );
     let mut file = gguf();
-    file.tensors[5].2 = 39;
+    (file.tensors[5].2, file.tensors[5].3) = (24, vec![0; 1024]);
     assert_refused(
         &file,
-        "tensor `blk.0.ffn_gate.weight` is stored as mxfp4, supported: f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_K, \
-         q3_K, q4_K, q5_K, q6_K, q8_K, iq4_nl, iq4_xs",
+        "tensor `blk.0.ffn_gate.weight` is stored as i8, supported: f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_K, \
+         q3_K, q4_K, q5_K, q6_K, q8_K, iq4_nl, iq4_xs, mxfp4",
     );
     file.tensors[5].2 = 99;
     assert_refused(&file, "`blk.0.ffn_gate.weight` is stored as type number 99");

@@ -372,7 +372,7 @@ pub(crate) fn gguf() -> Gguf {
 }
 
 /// The number of each format of blocks in GGUF files, with the elements and bytes of a block, and where its f16 scales stand.
-pub(crate) const BLOCKS: [(u32, usize, usize, &[usize]); 13] = [
+pub(crate) const BLOCKS: [(u32, usize, usize, &[usize]); 14] = [
     (2, 32, 18, &[0]),
     (3, 32, 20, &[0, 2]),
     (6, 32, 22, &[0]),
@@ -387,6 +387,7 @@ pub(crate) const BLOCKS: [(u32, usize, usize, &[usize]); 13] = [
     (15, 256, 292, &[2]),
     (20, 32, 18, &[0]),
     (23, 256, 136, &[0]),
+    (39, 32, 17, &[]),
 ];
 
 /// [`gguf`] 256 wide, with the matrices of that width in the format of this number.
@@ -414,7 +415,7 @@ pub(crate) fn gguf_in(number: u32) -> Gguf {
             continue;
         }
         *kind = number;
-        let scale_is_f32 = number == 15;
+        let (scale_is_f32, scale_is_power) = (number == 15, number == 39);
         *bytes = (0..all as usize / elements)
             .flat_map(|number| {
                 let mut block: Vec<u8> = (0..size).map(|i| (i * 29 + number * 7) as u8).collect();
@@ -422,6 +423,9 @@ pub(crate) fn gguf_in(number: u32) -> Gguf {
                 let scale = if scale_is_f32 { 0x3c00u16 } else { 0x2000 };
                 for at in scales {
                     block[*at..*at + 2].copy_from_slice(&scale.to_le_bytes());
+                }
+                if scale_is_power {
+                    block[0] = 121;
                 }
                 block
             })

@@ -93,6 +93,72 @@ pub(crate) fn files(quantization: &str, parts: &[Part]) -> Files {
         .with("m/model.safetensors", safetensors(&all))
 }
 
+/// How the experts of gpt-oss are stored.
+pub(crate) const MXFP4: &str = r#"{"quant_method":"mxfp4","modules_to_not_convert":["lm_head"]}"#;
+
+/// What the experts of [`gpt_oss`] begin with.
+pub(crate) const EXPERTS: &str = "model.layers.0.mlp.experts";
+
+/// The matrices of three experts of 32 by 32, gate and up in turn, then down.
+pub(crate) fn mxfp4() -> Vec<Part> {
+    let bytes = |count: usize, step: usize| (0..count).map(|i| (i * step) as u8).collect();
+    let powers = |count: usize| (0..count).map(|i| 118 + (i % 7) as u8).collect();
+    vec![
+        (
+            "gate_up_proj_blocks",
+            "U8",
+            vec![3, 64, 1, 16],
+            bytes(3 * 64 * 16, 29),
+        ),
+        ("gate_up_proj_scales", "U8", vec![3, 64, 1], powers(3 * 64)),
+        (
+            "down_proj_blocks",
+            "U8",
+            vec![3, 32, 1, 16],
+            bytes(3 * 32 * 16, 31),
+        ),
+        ("down_proj_scales", "U8", vec![3, 32, 1], powers(3 * 32)),
+    ]
+}
+
+/// The `config.json` of a small gpt-oss whose experts are packed.
+pub(crate) fn gpt_oss_config() -> String {
+    let more = format!(
+        r#"{{"quantization_config":{MXFP4},"num_local_experts":3,"num_experts_per_tok":2,"rope_scaling":{{"rope_type":"yarn",
+        "factor":2.0,"truncate":false,"original_max_position_embeddings":32}},"attention_bias":false,"#
+    );
+    let config = config().replace("LlamaForCausalLM", "GptOssForCausalLM");
+    config.replacen('{', &more, 1)
+}
+
+/// That model.
+pub(crate) fn gpt_oss(parts: &[Part]) -> Files {
+    let mut all = tensors();
+    all.retain(|tensor| !tensor.name.contains(".mlp."));
+    let halves = |count: usize| halves((0..count).map(|i| 0x2c00 + i as u16));
+    let floats = |name: &str, shape: Vec<usize>| Tensor {
+        name: name.to_owned(),
+        dtype: "F16",
+        bytes: halves(shape.iter().product()),
+        shape,
+    };
+    let router = "model.layers.0.mlp.router";
+    all.push(floats(&format!("{router}.weight"), vec![3, 32]));
+    all.push(floats(&format!("{router}.bias"), vec![3]));
+    all.push(floats(&format!("{EXPERTS}.gate_up_proj_bias"), vec![3, 64]));
+    all.push(floats(&format!("{EXPERTS}.down_proj_bias"), vec![3, 32]));
+    all.push(floats("model.layers.0.self_attn.sinks", vec![2]));
+    all.extend(parts.iter().map(|(name, dtype, shape, bytes)| Tensor {
+        name: format!("{EXPERTS}.{name}"),
+        dtype,
+        shape: shape.clone(),
+        bytes: bytes.clone(),
+    }));
+    Files::default()
+        .with("m/config.json", gpt_oss_config())
+        .with("m/model.safetensors", safetensors(&all))
+}
+
 pub(crate) fn compressed_words() -> Vec<Part> {
     vec![
         ("weight_packed", "I32", vec![32, 4], words(0..128u32)),

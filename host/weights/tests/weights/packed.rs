@@ -10,8 +10,8 @@ use tidegate_weights::{
 use crate::goldens::golden;
 use crate::made::{Files, Tensor, config, safetensors, tensors};
 use crate::made_packed::{
-    AWQ, BASE, BYTES, FP8, GPTQ, Part, WORDS, awq, compressed_bytes, compressed_words, files, fp8,
-    gptq, halves, words,
+    AWQ, BASE, BYTES, EXPERTS, FP8, GPTQ, Part, WORDS, awq, compressed_bytes, compressed_words,
+    files, fp8, gpt_oss, gptq, halves, mxfp4, words,
 };
 
 const GATE: DecoderTensor = DecoderTensor::Layer(0, LayerTensor::Gate);
@@ -107,6 +107,7 @@ fn goldens_are_held_in_what_says_the_most_and_what_is_lost_is_told() {
         ("compressed-llama-int8", &[Format::F32, Format::Int8], true),
         ("compressed-llama-fp8", &[Format::F32, Format::Int8], false),
         ("fp8-qwen3-blocks", &[Format::F32, Format::Int8], false),
+        ("gpt-oss-mxfp4", &[Format::Int8], true),
     ] {
         let checkpoint = golden(name);
         for tensor in checkpoint.decoder().unwrap().tensors() {
@@ -200,6 +201,116 @@ fn parts_that_are_missing_or_do_not_fit_are_refused_by_name() {
                 assert_refused(quantization, &other, &words);
             }
         }
+    }
+}
+
+/// What [`Checkpoint::check`] and all elements of gpt-oss's experts come to.
+fn read_gpt_oss(parts: &[Part]) -> Result<(), String> {
+    let checkpoint = Checkpoint::open(Path::new("m"), &gpt_oss(parts)).unwrap();
+    checkpoint.check().map_err(|error| error.to_string())?;
+    let tensors = checkpoint.decoder().unwrap().tensors();
+    tensors
+        .map(|tensor| checkpoint.tensor(tensor).unwrap().check_finite())
+        .collect::<Result<(), _>>()
+        .map_err(|error| error.to_string())
+}
+
+/// Elements of experts that lie together: gate and up in turn, 32 elements to a block, the first in the lower bits.
+#[test]
+fn an_expert_has_its_own_rows_of_what_lies_together() {
+    let parts = mxfp4();
+    let checkpoint = Checkpoint::open(Path::new("m"), &gpt_oss(&parts)).unwrap();
+    let row = |part, row| {
+        let tensor = checkpoint.tensor(DecoderTensor::Layer(0, part)).unwrap();
+        assert_eq!((tensor.rows(), tensor.width()), (32, 32));
+        let mut floats = Vec::new();
+        tensor.read_row(row, &mut floats).unwrap();
+        floats
+    };
+    let values = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    let expected = |part: usize, row: usize| -> Vec<f32> {
+        let scale = f32::powi(2.0, i32::from(parts[part + 1].3[row]) - 127);
+        let halves = parts[part].3[row * 16..][..16].iter();
+        let halves = halves.flat_map(|byte| [byte & 15, byte >> 4]);
+        let value = |half: u8| {
+            let magnitude = values[usize::from(half & 7)] * scale;
+            if half < 8 { magnitude } else { -magnitude }
+        };
+        halves.map(value).collect()
+    };
+    for (expert, at) in [(0, 0), (1, 9), (2, 31)] {
+        let gate = row(LayerTensor::ExpertGate(expert), at);
+        assert_eq!(gate, expected(0, 64 * expert + 2 * at));
+        let up = row(LayerTensor::ExpertUp(expert), at);
+        assert_eq!(up, expected(0, 64 * expert + 2 * at + 1));
+        let down = row(LayerTensor::ExpertDown(expert), at);
+        assert_eq!(down, expected(2, 32 * expert + at));
+    }
+}
+
+#[test]
+fn experts_in_mxfp4_that_are_missing_or_do_not_fit_are_refused_by_name() {
+    let parts = mxfp4();
+    read_gpt_oss(&parts).unwrap();
+    for index in 0..parts.len() {
+        let name = format!("tensor `{EXPERTS}.{}`", parts[index].0);
+        let mut without = parts.clone();
+        without.remove(index);
+        let error = read_gpt_oss(&without).unwrap_err();
+        assert!(
+            error.contains(&format!("{name} is missing, expected shape [3, ")),
+            "{error}"
+        );
+        let mut other = parts.clone();
+        other[index].1 = "I8";
+        let error = read_gpt_oss(&other).unwrap_err();
+        assert!(
+            error.contains(&format!("{name} is stored as I8")),
+            "{error}"
+        );
+        for (dimension, size) in parts[index].2.iter().enumerate() {
+            let mut other = parts.clone();
+            other[index].2[dimension] += 1;
+            let bytes = other[index].3.len() / size * (size + 1);
+            other[index].3.resize(bytes, 0);
+            let error = read_gpt_oss(&other).unwrap_err();
+            assert!(error.contains(&format!("{name} has shape ")), "{error}");
+        }
+    }
+    // A power that is no number, of row 5 of the last expert's down.
+    let mut other = parts.clone();
+    other[3].3[2 * 32 + 5] = 255;
+    let error = read_gpt_oss(&other).unwrap_err();
+    assert!(
+        error.starts_with(&format!("tensor `{EXPERTS}.down_proj_blocks` holds ")),
+        "{error}"
+    );
+    assert!(error.contains("of row 69,"), "{error}");
+}
+
+/// Powers of two that f16 has not are told as a loss, and by [`Checkpoint::exact`] kept.
+#[test]
+fn mxfp4_of_a_power_beyond_f16_loses_what_is_told() {
+    for (power, lossless) in [(104, true), (143, true), (100, false), (144, false)] {
+        let mut parts = mxfp4();
+        parts[3].3.fill(power);
+        let checkpoint = Checkpoint::open(Path::new("m"), &gpt_oss(&parts)).unwrap();
+        let down = DecoderTensor::Layer(0, LayerTensor::ExpertDown(1));
+        let held = checkpoint.tensor(down).unwrap();
+        assert_eq!(held.format(), Format::Int8);
+        let found = held.to_f32();
+        let exact = Checkpoint::open(Path::new("m"), &gpt_oss(&parts))
+            .unwrap()
+            .exact();
+        let exact = exact.tensor(down).unwrap().to_f32().unwrap();
+        if let Ok(found) = &found {
+            assert_eq!(*found == exact, lossless, "{power}");
+        }
+        let all = checkpoint.reencoded().unwrap();
+        let of = &all[0];
+        assert_eq!((of.stored.name(), of.tensors), ("mxfp4", 9));
+        let largest = of.loss.as_ref().map_or(0.0, |loss| loss.largest);
+        assert_eq!(largest == 0.0, lossless, "{power}: {largest}");
     }
 }
 

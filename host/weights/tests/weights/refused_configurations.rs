@@ -475,7 +475,28 @@ fn experts_that_cannot_be_are_refused_with_key_value_and_limit() {
         (
             "GptOssForCausalLM",
             json!({}),
-            "`architectures` is GptOssForCausalLM (it needs another mixture of experts)",
+            "key `rope_parameters, rope_scaling` is missing",
+        ),
+        (
+            "GptOssForCausalLM",
+            json!({"rope_scaling": {"rope_type": "default"}, "swiglu_limit": 0}),
+            "`swiglu_limit` is 0, must be a number above 0",
+        ),
+        (
+            "GptOssForCausalLM",
+            json!({"rope_scaling": {"rope_type": "default"}, "num_attention_heads": 257, "num_key_value_heads": 1,
+                "head_dim": 8}),
+            "`num_attention_heads` is 257, must be at most 256 heads with sinks",
+        ),
+        (
+            "MixtralForCausalLM",
+            json!({"quantization_config": {"quant_method": "mxfp4"}}),
+            "`quantization_config` is mxfp4, supported: another quant_method for MixtralForCausalLM",
+        ),
+        (
+            "DeepseekV3ForCausalLM",
+            json!({}),
+            "`architectures` is DeepseekV3ForCausalLM (it needs another mixture of experts)",
         ),
     ] {
         assert_refused(architecture, changes, words);

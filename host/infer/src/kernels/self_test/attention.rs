@@ -57,7 +57,7 @@ fn widths(lab: &Lab, cut: HeadCut, kv: KvPrecision) -> Vec<usize> {
     }
 }
 
-/// First everything that a row sees, then a window of it, with scores that are capped if they can be.
+/// First everything that a row sees, with sinks, then a window of it without, with scores that are capped if they can be.
 pub(super) fn attention(
     lab: &Lab,
     unit: u32,
@@ -70,11 +70,13 @@ pub(super) fn attention(
         let plain = HeadShape {
             kv,
             softcap: (software && cut.capped()).then_some(50.0),
+            sinks: true,
             ..HeadShape::plain(2 * unit as usize, 2, dim, BLOCKS)
         };
         let narrow = HeadShape {
             window: Some(WINDOW),
             softcap: (!software || cut.capped()).then_some(2.0),
+            sinks: false,
             ..plain
         };
         // Of queries that are a little longer, some keys weigh far more than others: what is a little wrong with a score shows.
@@ -220,9 +222,12 @@ fn expected(
                         .softcap
                         .map_or(score, |cap| cap * (score / cap).tanh())
                 };
-                let weights = softmax(&(from..=position).map(score).collect::<Vec<_>>());
+                let sink = shape.sink(head).map(f64::from);
+                let weights =
+                    softmax(&(from..=position).map(score).chain(sink).collect::<Vec<_>>());
                 let mut sums = vec![0.0; dim];
-                for (position, weight) in (from..).zip(weights) {
+                // The sink's comes last, and has no value.
+                for (position, weight) in (from..=position).zip(weights) {
                     let value = &values[at(position, head)..][..dim];
                     sums.iter_mut()
                         .zip(value)

@@ -4,9 +4,10 @@ use super::products::{COLUMNS, Near, Weights, activated, bound, share_of, sums_o
 use super::{CaseRun, Failure, Numbers, outcome};
 use crate::buffer::Buffer;
 use crate::kernels::lab::{Lab, sequence};
-use crate::kernels::{KernelVariant, NormStore, Routing, StorageFormat, Store};
+use crate::kernels::{CombinedWith, KernelVariant, NormStore, Routing, StorageFormat, Store};
 use crate::load_error::LoadError;
 use crate::matrix::{ExpertInput, ExpertPacking};
+use tidegate_weights::ClampedGate;
 
 /// Of weights, and of sums of a few numbers below 1.
 const BOUND: f64 = 1e-5;
@@ -217,25 +218,75 @@ fn products_of_width(
     Ok(())
 }
 
-/// Outputs of experts, with the shared one or without.
-pub(super) fn combine(lab: &Lab, store: NormStore, shared: bool) -> Result<(), Failure> {
+/// Between gate and up of experts and down: some within the limit, some beyond it.
+pub(super) fn activate(lab: &Lab) -> Result<(), Failure> {
+    let mut numbers = Numbers(11);
+    let (rows, chosen, experts, width) = (3, 4, 9, 272);
+    let routing = of(experts as u32, chosen as u32, true, false);
+    let clamped = ClampedGate {
+        slope: 1.702,
+        limit: 0.75,
+    };
+    let routes: Vec<u32> = (0..rows * chosen)
+        .flat_map(|pair| [(pair * 5 % experts) as u32, 0])
+        .collect();
+    let input = numbers.take(rows * chosen * 2 * width);
+    let biases = numbers.take(experts * 2 * width);
+    let routes_buffer = lab.buffer(&routes)?;
+    let input_buffer = lab.padded(&input, 2 * width)?;
+    let biases_buffer = lab.padded(&biases, 2 * width)?;
+    let output = lab.output(rows * chosen * width);
+    let step = [sequence(0, rows, &[0])];
+    let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| {
+        let buffers = [&routes_buffer, &input_buffer, &output];
+        builder.activate(routing, buffers, &biases_buffer, width, clamped)
+    })?;
+    let mut expected = Vec::new();
+    for (pair, route) in routes.chunks(2).enumerate() {
+        for column in 0..width {
+            let [gate, up] = [0, 1].map(|which| {
+                let x = input[(pair * width + column) * 2 + which];
+                let bias = biases[(route[0] as usize * width + column) * 2 + which];
+                f64::from(x) + f64::from(bias)
+            });
+            let gate = gate.min(clamped.limit);
+            let up = up.clamp(-clamped.limit, clamped.limit);
+            let active = (up + 1.0) * gate / (1.0 + (-clamped.slope * gate).exp());
+            expected.push((active, BOUND));
+        }
+    }
+    outcome(lab, &experiment, 0, width)?.compare("gates of experts", &expected)
+}
+
+/// Outputs of experts, with what there is beside them.
+pub(super) fn combine(lab: &Lab, store: NormStore, with: CombinedWith) -> Result<(), Failure> {
     let mut numbers = Numbers(10);
     let (rows, chosen, width) = (3, 4, 272);
+    let shared = with == CombinedWith::Shared;
     let routing = of(9, chosen as u32, true, shared);
     let slots = routing.slots() as usize;
     let weights = numbers.take(rows * slots);
-    let routes: Vec<u32> = weights.iter().flat_map(|w| [0, w.to_bits()]).collect();
+    let expert = |slot: usize| (slot * 5 % 9) as u32;
+    let routes: Vec<u32> = weights
+        .iter()
+        .enumerate()
+        .flat_map(|(slot, weight)| [expert(slot), weight.to_bits()])
+        .collect();
+    let biases = numbers.take(9 * width);
     let outputs = numbers.take(rows * chosen * width);
     let [of_shared, before] = [(); 2].map(|()| numbers.take(rows * width));
     let routes = lab.buffer(&routes)?;
     let outputs_buffer = lab.padded(&outputs, width)?;
-    let shared_buffer = lab.padded(&of_shared, width)?;
+    let beside_buffer = match with {
+        CombinedWith::Biases => lab.padded(&biases, width)?,
+        CombinedWith::Shared | CombinedWith::Nothing => lab.padded(&of_shared, width)?,
+    };
     let output = lab.padded(&before, width)?;
     let step = [sequence(0, rows, &[0])];
     let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| {
         let buffers = [&routes, &outputs_buffer, &output];
-        let shared = shared.then_some(&shared_buffer);
-        builder.combine(routing, buffers, shared, width, store)
+        let beside = (with != CombinedWith::Nothing).then_some((with, &beside_buffer));
+        builder.combine(routing, buffers, beside, width, store)
     })?;
     let mut expected = Vec::new();
     for row in 0..rows {
@@ -245,8 +296,13 @@ pub(super) fn combine(lab: &Lab, store: NormStore, shared: bool) -> Result<(), F
                 NormStore::Plain => 0.0,
             };
             for slot in 0..chosen {
+                let at = row * slots + slot;
                 let x = outputs[(row * chosen + slot) * width + column];
-                sum += f64::from(weights[row * slots + slot]) * f64::from(x);
+                let bias = match with {
+                    CombinedWith::Biases => biases[expert(at) as usize * width + column],
+                    CombinedWith::Shared | CombinedWith::Nothing => 0.0,
+                };
+                sum += f64::from(weights[at]) * (f64::from(x) + f64::from(bias));
             }
             if shared {
                 let weight = weights[row * slots + chosen];

@@ -16,7 +16,7 @@ mod turned;
 use std::collections::HashMap;
 
 use super::lab::{Experiment, Lab};
-use super::{HeadCut, KernelSet, KvPrecision, NormStore, StorageFormat, Store};
+use super::{CombinedWith, HeadCut, KernelSet, KvPrecision, NormStore, StorageFormat, Store};
 use crate::device::Gpu;
 use crate::load_error::LoadError;
 
@@ -31,8 +31,10 @@ pub(crate) enum Tested {
     ExpertProducts(StorageFormat, Store),
     /// Which experts rows go through, and which rows experts have.
     Routing,
-    /// The sum of the outputs of experts, with a shared one or without.
-    Combine(NormStore, bool),
+    /// What gpt-oss has between gate and up of experts and down.
+    Activate,
+    /// The sum of the outputs of experts, with what there is beside them.
+    Combine(NormStore, CombinedWith),
     /// Rows through A of low-rank adapters, before their norm or not.
     Shrink(bool),
     /// The same through B, and where that goes.
@@ -136,7 +138,8 @@ pub(crate) fn self_test(
         Tested::NormedProducts(stored, store) => products::products(&lab, stored, store, true),
         Tested::ExpertProducts(stored, store) => experts::products(&lab, stored, store),
         Tested::Routing => experts::routing(&lab),
-        Tested::Combine(store, shared) => experts::combine(&lab, store, shared),
+        Tested::Activate => experts::activate(&lab),
+        Tested::Combine(store, with) => experts::combine(&lab, store, with),
         Tested::Shrink(normed) => lora::shrink(&lab, normed),
         Tested::Expand(Store::Heads(kv)) => turned::adapted_heads(&lab, kv),
         Tested::Expand(store) => lora::expand(&lab, store),

@@ -40,6 +40,7 @@ fn base() -> ModelConfig {
         activation: Activation::Silu,
         attention_scale: 0.5,
         attention_softcap: None,
+        sinks: false,
         logit_softcap: None,
         embedding_scale: 1.0,
         context: 64,

@@ -210,8 +210,8 @@ fn read_gpt_oss(parts: &[Part]) -> Result<(), String> {
     checkpoint.check().map_err(|error| error.to_string())?;
     let tensors = checkpoint.decoder().unwrap().tensors();
     tensors
-        .map(|tensor| checkpoint.tensor(tensor).unwrap().check_finite())
-        .collect::<Result<(), _>>()
+        .into_iter()
+        .try_for_each(|tensor| checkpoint.tensor(tensor).unwrap().check_finite())
         .map_err(|error| error.to_string())
 }
 

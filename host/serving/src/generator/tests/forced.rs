@@ -89,8 +89,9 @@ fn limits_ends_stops_and_probabilities_hold_within_forced_tokens() {
 
 #[test]
 fn forced_answers_are_the_same_beside_others_in_small_steps_preempted_and_after_faults() {
-    let asks = asks();
-    for (step_tokens, blocks) in [(64, 200), (13, 200), (12, 9)] {
+    let mut asks = asks();
+    asks.iter_mut().for_each(|ask| ask.class = 3);
+    for (step_tokens, blocks) in [(64, 200), (13, 200), (40, 8)] {
         for look_ahead in [0, 4] {
             for (ahead, faults) in [(false, false), (true, false), (false, true), (true, true)] {
                 let limits = Limits {
@@ -111,9 +112,15 @@ fn forced_answers_are_the_same_beside_others_in_small_steps_preempted_and_after_
                     });
                 }
                 let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+                let urgent = ask(&"urgent and long enough ".repeat(3), 3);
+                let mut came = Vec::new();
                 let mut steps = 0;
                 while bench.step().is_some() {
                     steps += 1;
+                    // Others give way to it, within forced tokens too.
+                    if steps % 5 == 0 && steps <= 20 {
+                        came.push(bench.submit(&urgent));
+                    }
                     // Rarely enough that nobody is in more of them than are allowed.
                     if faults && steps == 20 {
                         bench.lose("reset");
@@ -122,6 +129,9 @@ fn forced_answers_are_the_same_beside_others_in_small_steps_preempted_and_after_
                 bench.run();
                 for (ask, pending) in asks.iter().zip(&pending) {
                     check(ask, pending, 128, &hashed);
+                }
+                for pending in &came {
+                    check(&urgent, pending, 128, &hashed);
                 }
                 let stats = bench.stats();
                 assert!(stats.forced > 100, "{stats:?}");

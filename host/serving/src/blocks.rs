@@ -32,6 +32,11 @@ impl Table {
     pub(crate) fn blocks(&self) -> &[u32] {
         &self.blocks
     }
+
+    /// How many of the first blocks can be found by others.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept
+    }
 }
 
 /// A full block that can be found again.

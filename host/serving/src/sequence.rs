@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{
-    Choice, Finish, ModelError, Parameters, Sampled, Sampling, Speculation, TokenLogprob,
+    BLOCK, Choice, Finish, ModelError, Parameters, Sampled, Sampling, Speculation, TokenLogprob,
 };
 
 use crate::answer::{AnswerPiece, AnswerText};
@@ -36,6 +36,10 @@ pub(crate) struct Sequence {
     pub(crate) remaining: Remaining,
     /// While the step after one that runs is planned: what that one does to it.
     pub(crate) underway: Underway,
+    /// How many of the last tokens its structure forced, behind one that was drawn: they are rows of the answer's next step.
+    pub(crate) forced: usize,
+    /// While a step is planned: how many of the tokens that are not in the blocks it has rows for.
+    pub(crate) rows: usize,
     /// When its last token was made.
     last_token: Option<Moment>,
     prompt: usize,
@@ -60,6 +64,27 @@ pub(crate) struct Underway {
     pub(crate) rows: usize,
     /// Which of the step's tokens will be its next, if one is drawn for it.
     pub(crate) sampling: Option<usize>,
+}
+
+/// Most tokens behind a drawn one that are forced at once: with it a KV block's worth of rows, which is what a step may have
+/// of prompts beside answers whatever it costs.
+pub(crate) const MOST_FORCED: usize = BLOCK - 1;
+
+/// What the masks of a step come to.
+#[derive(Debug, Default)]
+pub(crate) struct Masked {
+    /// How many of the draws are of use: a guess may come to a dead end that the answer itself never comes to, and what
+    /// follows it then is no draw.
+    pub(crate) draws: usize,
+    /// The tokens that can only follow the one that is drawn.
+    pub(crate) forced: Vec<u32>,
+}
+
+/// The only token of a mask.
+fn only(mask: &[u32]) -> Option<u32> {
+    let mut words = (0u32..).zip(mask).filter(|(_, word)| **word != 0);
+    let (place, word) = words.next()?;
+    (word.is_power_of_two() && words.next().is_none()).then(|| place * 32 + word.trailing_zeros())
 }
 
 /// Who a sequence is.
@@ -104,6 +129,8 @@ impl Sequence {
             queue_key: identity.queue_key,
             remaining: Remaining::default(),
             underway: Underway::default(),
+            forced: 0,
+            rows: 0,
             last_token: None,
             prompt: prompt.len(),
             context: identity.context,
@@ -132,6 +159,7 @@ impl Sequence {
     /// It is queued, without blocks: all its tokens are to be written.
     pub(crate) fn queue(&mut self) {
         self.written = 0;
+        self.forced = 0;
         self.remaining = Remaining {
             rows: self.tokens.len(),
             tokens: self.left(),
@@ -172,9 +200,9 @@ impl Sequence {
         self.underway.sampling.is_some() && self.left() <= 1
     }
 
-    /// Whether one row is all it needs for its next token.
+    /// Whether one row is all it needs for its next token, but for those of tokens that were forced.
     pub(crate) fn generates(&self) -> bool {
-        self.unwritten() == 1
+        self.unwritten() <= 1 + self.forced
     }
 
     /// Whether and how its tokens may be guessed.
@@ -192,6 +220,24 @@ impl Sequence {
         let answer = (self.parameters.max_tokens as usize).saturating_sub(self.made());
         let context = self.context.saturating_sub(self.tokens.len());
         answer.min(context)
+    }
+
+    /// Begins a step with rows for so many of its tokens, one to all that are not in the blocks. With all of them, how the
+    /// next token is drawn is made ready, but for what the structure allows.
+    pub(crate) fn begin_with(&mut self, rows: usize) {
+        self.rows = rows;
+        match self.is_whole() {
+            true => self.begin(),
+            false => {
+                self.guesses.clear();
+                self.samplings.clear();
+            }
+        }
+    }
+
+    /// Whether the step that is planned has rows for all of its tokens, so that a next one is drawn.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.rows == self.unwritten()
     }
 
     /// Begins a step: how the next token is drawn is made ready, but for what the structure allows.
@@ -232,9 +278,7 @@ impl Sequence {
         true
     }
 
-    /// Makes the masks of a step with these guesses: while it runs, and before anything is drawn. Says how many of the
-    /// draws are of use: a guess may come to a dead end that the answer itself never comes to, and what follows it then is
-    /// no draw.
+    /// Makes the masks of a step with these guesses: while it runs, and before anything is drawn.
     ///
     /// # Errors
     /// Nothing can follow the answer so far.
@@ -242,9 +286,13 @@ impl Sequence {
         &mut self,
         guesses: &[u32],
         samplings: &mut [Sampling],
-    ) -> Result<usize, ModelError> {
+        end_tokens: &[u32],
+    ) -> Result<Masked, ModelError> {
         let Some(constraint) = &mut self.constraint else {
-            return Ok(samplings.len());
+            return Ok(Masked {
+                draws: samplings.len(),
+                forced: Vec::new(),
+            });
         };
         let (mut masked, mut ahead) = (0, 0);
         for (place, sampling) in samplings.iter_mut().enumerate() {
@@ -266,7 +314,46 @@ impl Sequence {
         if ahead > 0 {
             constraint.rollback(ahead)?;
         }
-        Ok(masked)
+        let forced = match samplings {
+            [drawn] if masked == 1 => self.forced_behind(drawn, end_tokens)?,
+            _ => Vec::new(),
+        };
+        Ok(Masked {
+            draws: masked,
+            forced,
+        })
+    }
+
+    /// The tokens that can only follow the one that is drawn, where that is known before, as no other may come. An end
+    /// is drawn like any other token; so is each where the probabilities of tokens are asked for.
+    fn forced_behind(
+        &mut self,
+        drawn: &Sampling,
+        end_tokens: &[u32],
+    ) -> Result<Vec<u32>, ModelError> {
+        let most = MOST_FORCED.min(self.room());
+        let (Some(constraint), None) = (&mut self.constraint, self.parameters.logprobs) else {
+            return Ok(Vec::new());
+        };
+        let mut run = Vec::new();
+        let mut next = drawn.allowed.as_deref().and_then(only);
+        while let Some(token) = next.filter(|token| !end_tokens.contains(token)) {
+            if run.len() > most || !constraint.guess(token) {
+                break;
+            }
+            run.push(token);
+            // Where nothing can follow, the step after says so.
+            let mask = match run.len() > most {
+                true => None,
+                false => constraint.mask().ok().flatten(),
+            };
+            next = mask.as_deref().and_then(only);
+        }
+        if !run.is_empty() {
+            constraint.rollback(run.len())?;
+            run.remove(0);
+        }
+        Ok(run)
     }
 
     /// Takes penalties and structure back to where they were before the guesses.

@@ -63,6 +63,8 @@ pub struct ModelStats {
     pub tokens: u64,
     /// Of these, those of reasoning that has a lane of its own, in total.
     pub reasoning_tokens: u64,
+    /// Of the answer tokens, those that were not drawn, as a structure allowed no other, in total.
+    pub forced: u64,
     /// Prompt and forced-prefix tokens taken in, in total, those found in kept blocks not included.
     pub prompt_tokens: u64,
     /// Tokens that were found in kept blocks, in total.
@@ -149,6 +151,7 @@ pub(crate) struct Counters {
     pub(crate) refused: AtomicU64,
     pub(crate) tokens: AtomicU64,
     pub(crate) reasoning_tokens: AtomicU64,
+    pub(crate) forced: AtomicU64,
     pub(crate) prompt_tokens: AtomicU64,
     pub(crate) prefix_hit_tokens: AtomicU64,
     pub(crate) preemptions: AtomicU64,
@@ -192,6 +195,7 @@ impl Default for Counters {
             refused: AtomicU64::default(),
             tokens: AtomicU64::default(),
             reasoning_tokens: AtomicU64::default(),
+            forced: AtomicU64::default(),
             prompt_tokens: AtomicU64::default(),
             prefix_hit_tokens: AtomicU64::default(),
             preemptions: AtomicU64::default(),
@@ -248,6 +252,7 @@ impl Counters {
             refused: total(&self.refused),
             tokens: total(&self.tokens),
             reasoning_tokens: total(&self.reasoning_tokens),
+            forced: total(&self.forced),
             prompt_tokens: total(&self.prompt_tokens),
             prefix_hit_tokens: total(&self.prefix_hit_tokens),
             prefix_query_tokens: total(&self.prefix_query_tokens),

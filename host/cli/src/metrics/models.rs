@@ -16,7 +16,7 @@ pub(crate) struct ModelNow {
 /// Models of this machine, and their adapters.
 pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
     type Figure = (&'static Family, fn(&ModelStats) -> u64);
-    const FIGURES: [Figure; 19] = [
+    const FIGURES: [Figure; 20] = [
         (&table::MODEL_MEMORY, |m| m.memory),
         (&table::MODEL_RUNNING, |m| m.running as u64),
         (&table::MODEL_KV_BLOCKS, |m| m.blocks as u64),
@@ -31,6 +31,7 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
         (&table::MODEL_REFUSED, |m| m.refused),
         (&table::MODEL_RETRIED, |m| m.retried),
         (&table::MODEL_REASONING, |m| m.reasoning_tokens),
+        (&table::MODEL_FORCED, |m| m.forced),
         (&table::MODEL_PREFIX_QUERIED, |m| m.prefix_query_tokens),
         (&table::MODEL_PREEMPTIONS, |m| m.preemptions),
         (&table::MODEL_FAILED_STEPS, |m| m.failed_steps),

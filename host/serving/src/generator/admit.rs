@@ -21,6 +21,14 @@ pub(super) enum GivingWay {
     Later,
 }
 
+/// Places and blocks that are left to those who wait for blocks that another writes: whoever is behind them in the order
+/// takes none of these.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeftTo {
+    places: usize,
+    blocks: usize,
+}
+
 /// Whether there is room for one who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
@@ -51,12 +59,19 @@ impl Generator {
         }
         // Of very many that wait only the first few are looked at: a heap, and not a sorted list.
         let mut order = BinaryHeap::from(order);
+        let mut left_to = LeftTo::default();
         while let Some(Reverse((rank, key))) = order.pop() {
             match self.waiting.get(&key) {
-                Some(sequence) if !self.waits_for_first(sequence) => {}
+                Some(sequence) if !self.waits_for_first(sequence) => {
+                    if self.waits_for_alike(sequence, now) {
+                        left_to.places += 1;
+                        left_to.blocks += self.own_blocks(sequence).0 + 1;
+                        continue;
+                    }
+                }
                 _ => continue,
             }
-            match self.make_room(key, rank.0, now, giving_way) {
+            match self.make_room(key, rank.0, now, giving_way, left_to) {
                 Room::There => {}
                 Room::Missing => return false,
                 Room::Later => return true,
@@ -103,30 +118,43 @@ impl Generator {
                     .is_some_and(|index| !has_prompt(&self.running[index])))
     }
 
-    /// Blocks that a waiting sequence needs beyond those it finds, and blocks there are for it.
-    fn needed(&self, sequence: &Sequence) -> (usize, usize) {
+    /// Blocks that a waiting sequence needs beyond those it finds, and how many of those it finds are idle.
+    fn own_blocks(&self, sequence: &Sequence) -> (usize, usize) {
         let tokens = &sequence.tokens;
         let reusable = tokens.len().saturating_sub(1) / BLOCK * BLOCK;
         let (found, idle) = self.blocks.cached(&tokens[..reusable]);
+        (blocks_for(tokens.len()) - found / BLOCK, idle)
+    }
+
+    /// Blocks that a waiting sequence needs beyond those it finds, and blocks there are for it.
+    fn needed(&self, sequence: &Sequence) -> (usize, usize) {
+        let (own, idle) = self.own_blocks(sequence);
         // One more for each that runs, so that the newcomer does not have to go again at once.
         let headroom = match self.running.len() {
             0 => 0,
             running => running + 1,
         };
-        let needed = blocks_for(tokens.len()) - found / BLOCK + headroom;
-        (needed, self.blocks.available() - idle)
+        (own + headroom, self.blocks.available() - idle)
     }
 
     /// Whether there is a place and enough blocks, if need be by preempting those of a lower class that are not
-    /// overdue.
-    fn make_room(&mut self, key: u64, rank: Rank, now: Moment, giving_way: GivingWay) -> Room {
+    /// overdue; beside what is left to others.
+    fn make_room(
+        &mut self,
+        key: u64,
+        rank: Rank,
+        now: Moment,
+        giving_way: GivingWay,
+        left_to: LeftTo,
+    ) -> Room {
         loop {
             let Some(sequence) = self.waiting.get(&key) else {
                 return Room::Missing;
             };
             let own = sequence.queue_key.class;
             let (needed, available) = self.needed(sequence);
-            let place_free = self.running.len() < self.limits.sequences;
+            let needed = needed + left_to.blocks;
+            let place_free = self.running.len() + left_to.places < self.limits.sequences;
             if place_free && needed <= available {
                 return Room::There;
             }

@@ -2,8 +2,9 @@
 //!
 //! Every answer that the running step draws a token for is taken to go on: its next row is that token, which the decoder
 //! feeds to itself. Who turns out to have ended has its row thrown away. What is certain is used: who is full with its next
-//! token has no row, and rows of prompts are known. Nobody is preempted: where that is called for, where somebody would guess,
-//! or where a step is so long that what the host does hardly counts, the next step waits until this one has ended.
+//! token has no row, and rows of prompts are known. Nobody is preempted: where that is called for, where somebody would guess
+//! or has tokens that its structure forces, or where a step is so long that what the host does hardly counts, the next step
+//! waits until this one has ended.
 
 use std::time::Duration;
 
@@ -25,8 +26,9 @@ impl Generator {
     /// The step after that of `running`, which runs; `None` where it is better planned when that has ended, or where there
     /// would be nothing to do.
     pub(crate) fn plan_after(&mut self, running: &StepPlan, now: Moment) -> Option<StepPlan> {
-        let guessed = running.parts.iter().any(|part| !part.guesses.is_empty());
-        if guessed || !self.groups.are_settled() {
+        let mut parts = running.parts.iter();
+        let is_plain = |part: &Part| part.guesses.is_empty() && part.forced.is_empty();
+        if !parts.all(is_plain) || !self.groups.are_settled() {
             return None;
         }
         self.expire(now);
@@ -65,7 +67,11 @@ impl Generator {
             let index = self.index_of(*key);
             index.is_some_and(|index| self.running[index].generates())
         });
-        if self.would_guess(&answers) || !self.have_blocks(&answers) {
+        let has_forced = answers.iter().any(|key| {
+            let index = self.index_of(*key);
+            index.is_some_and(|index| self.running[index].unwritten() > 1)
+        });
+        if has_forced || self.would_guess(&answers) || !self.have_blocks(&answers) {
             return None;
         }
         let mut plan = StepPlan::default();
@@ -143,6 +149,7 @@ impl Generator {
             guesses: Vec::new(),
             samples: 1,
             masked: 1,
+            forced: Vec::new(),
         });
         plan.step.push(StepSequence {
             position: position as u32,

@@ -84,15 +84,33 @@ impl Generator {
             }
             right += 1;
         }
+        // What can only follow is rows of the next step, and none of them is drawn.
+        let mut forced = 0;
+        for token in part.forced.iter().take_while(|_| made > 0) {
+            if end.is_some() {
+                break;
+            }
+            let only = Sampled {
+                token: Some(*token),
+                ..Sampled::default()
+            };
+            end = self.take(index, &only, now);
+            forced += 1;
+        }
+        Counters::add(&self.counters.forced, forced);
         // The last token made is yet to be written, also where it was guessed and nothing of use was drawn after it.
         right = right.min(usize::saturating_sub(made, 1));
         let generation = self.requests.get(&request);
         let is_beside = generation.is_some_and(|generation| generation.open.is_beside());
         let sequence = &mut self.running[index];
-        if let Some(between) = sequence.tokens_at(now, made as u32)
+        if made > 0 {
+            sequence.forced = forced;
+        }
+        let tokens = made + forced;
+        if let Some(between) = sequence.tokens_at(now, tokens as u32)
             && !is_beside
         {
-            (self.counters.between_tokens_seconds).observe_times(between, made as u64);
+            (self.counters.between_tokens_seconds).observe_times(between, tokens as u64);
         }
         // What was guessed wrong is written over.
         sequence.written = before + part.rows - part.guesses.len() + right;

@@ -9,9 +9,13 @@
 //! A step has a budget of rows: first one for every answer in the making, then guesses, then prompts in pieces, each in
 //! the order of [`crate::order::QueueKey::rank`]. Where KV blocks run out, the worst ranked gives its own back and is
 //! queued again with its tokens.
+//!
+//! Where a structure leaves one token only, that is known before it is drawn, and so is what can only follow it. Those
+//! tokens are taken with the drawn one, and are rows of the answer's next step together, as those of a prompt are.
 
 mod admit;
 mod ahead;
+mod alike;
 mod deliver;
 mod draft;
 mod drafting;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tidegate_contract::{FedToken, ModelError, Speculation, StepSequence};
+use tidegate_contract::{BLOCK, FedToken, ModelError, Speculation, StepSequence};
 
 use super::Generator;
 use super::admit::GivingWay;
@@ -31,6 +31,8 @@ pub(super) struct Part {
     pub(super) samples: usize,
     /// How many of these are of use: all, but where a structure has a dead end among the guesses.
     pub(super) masked: usize,
+    /// Tokens that can only follow the one that is drawn.
+    pub(super) forced: Vec<u32>,
 }
 
 /// What is still free in a step.
@@ -79,14 +81,14 @@ impl Generator {
             rows: self.limits.step_tokens - decoding.len(),
             samples: self.shape.max_samples - self.running.len(),
         };
+        let mut plan = StepPlan::default();
+        let mut broken = Vec::new();
+        self.begin(&decoding, &mut budget);
         let guessing = match prompts.is_empty() {
             true => budget.rows,
             // Prompts have their share of what is left.
             false => budget.rows / 2,
         };
-        let mut plan = StepPlan::default();
-        let mut broken = Vec::new();
-        self.begin(&decoding);
         self.guess(&decoding, guessing, &mut budget);
         for key in &decoding {
             self.add_answer(&mut plan, *key, &mut broken);
@@ -137,11 +139,15 @@ impl Generator {
         }
     }
 
-    /// Makes ready how each next token is drawn.
-    fn begin(&mut self, keys: &[u64]) {
+    /// Gives each the rows of its tokens, as far as there are some beyond one for each, and makes ready how its next one is
+    /// drawn.
+    fn begin(&mut self, keys: &[u64], budget: &mut Budget) {
         for key in keys {
             if let Some(index) = self.index_of(*key) {
-                self.running[index].begin();
+                let sequence = &mut self.running[index];
+                let forced = sequence.unwritten().saturating_sub(1).min(budget.rows);
+                budget.rows -= forced;
+                sequence.begin_with(1 + forced);
             }
         }
     }
@@ -156,8 +162,12 @@ impl Generator {
             let Some(index) = self.index_of(part.key).filter(|_| part.samples > 0) else {
                 continue;
             };
-            match self.running[index].mask(&part.guesses, &mut sequence.samples) {
-                Ok(masked) => part.masked = masked,
+            let (samples, ends) = (&mut sequence.samples, &self.limits.end_tokens);
+            match self.running[index].mask(&part.guesses, samples, ends) {
+                Ok(masked) => {
+                    part.masked = masked.draws;
+                    part.forced = masked.forced;
+                }
                 Err(error) => broken.push((self.running[index].request, error)),
             }
         }
@@ -179,7 +189,7 @@ impl Generator {
                 continue;
             };
             let sequence = &mut self.running[index];
-            if sequence.speculation() == Speculation::Off {
+            if sequence.speculation() == Speculation::Off || !sequence.is_whole() {
                 continue;
             }
             let most = self.limits.look_ahead.min(sequence.room()).min(left);
@@ -243,7 +253,7 @@ impl Generator {
         }
     }
 
-    /// The row of an answer's last token, and of its guesses.
+    /// The row of an answer's last token, those of tokens that were forced before it, and of its guesses.
     fn add_answer(&mut self, plan: &mut StepPlan, key: u64, broken: &mut Vec<(u64, ModelError)>) {
         let Some(index) = self.index_of(key) else {
             return;
@@ -253,7 +263,8 @@ impl Generator {
             broken.push((sequence.request, error));
         }
         let (guesses, samples) = sequence.take_guesses();
-        let mut tokens = sequence.tokens[sequence.written..].to_vec();
+        let end = sequence.written + sequence.rows;
+        let mut tokens = sequence.tokens[sequence.written..end].to_vec();
         tokens.extend(&guesses);
         plan.size = plan.size.with_answer(tokens.len(), sequence.written);
         Counters::add(&self.counters.drafted, guesses.len());
@@ -263,6 +274,7 @@ impl Generator {
             guesses,
             samples: samples.len(),
             masked: samples.len(),
+            forced: Vec::new(),
         });
         plan.step.push(StepSequence {
             position: sequence.written as u32,
@@ -289,7 +301,13 @@ impl Generator {
             };
             let mut sequence = self.running.swap_remove(index);
             if sequence.underway.rows == 0 {
-                self.adopt(&mut sequence);
+                self.take_kept(&mut sequence);
+                if self.is_written_beside(&sequence, plan) {
+                    // Kept blocks are taken where a block begins: the rest of one is not worth it.
+                    sequence.written = sequence.table.kept() * BLOCK;
+                    self.running.push(sequence);
+                    continue;
+                }
             }
             let rows = sequence.unwritten().min(left);
             left -= rows;
@@ -307,6 +325,7 @@ impl Generator {
                 guesses: Vec::new(),
                 samples: samples.len(),
                 masked: samples.len(),
+                forced: Vec::new(),
             });
             plan.step.push(StepSequence {
                 position: from as u32,

@@ -207,6 +207,8 @@ families! {
         "Tokens of prompts taken in, of prompts found in kept KV blocks, and of answers";
     MODEL_REASONING = Counter "tidegate_model_reasoning_tokens_total", Unit::Of("tokens"), &[MODEL], Load,
         "Tokens of answers that were reasoning with a lane of its own; they are of kind generated, too";
+    MODEL_FORCED = Counter "tidegate_model_forced_tokens_total", Unit::Of("tokens"), &[MODEL], Load,
+        "Tokens of answers that were not drawn, as a structure allowed no other; they are of kind generated, too";
     MODEL_PREFIX_QUERIED = Counter "tidegate_model_prefix_queried_tokens_total", Unit::Of("tokens"), &[MODEL], Load,
         "Tokens that were looked for in kept KV blocks; those found are of kind cached";
     MODEL_DRAFTED = Counter "tidegate_model_drafted_tokens_total", Unit::Of("tokens"), &[MODEL, label("outcome", "accepted, rejected")], Load,

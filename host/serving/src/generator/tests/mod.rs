@@ -4,6 +4,7 @@ mod ahead;
 mod deadlines;
 mod drafts;
 mod faults;
+mod forced;
 mod guesses;
 mod leaks;
 mod prompts;

@@ -16,15 +16,22 @@ fn base() -> ModelConfig {
     let files = Files::default()
         .with("m/config.json", config())
         .with("m/model.safetensors", safetensors(&common::made::tensors()));
-    let checkpoint = Checkpoint::open(Path::new("m"), &files).expect("the model of the tests is whole");
+    let checkpoint =
+        Checkpoint::open(Path::new("m"), &files).expect("the model of the tests is whole");
     checkpoint.decoder().expect("it is a decoder").clone()
 }
 
 fn seeds() -> Vec<Vec<u8>> {
     let base = base();
-    let shape = |part| base.shape(tidegate_weights::DecoderTensor::Layer(0, part)).expect("it is there");
+    let shape = |part| {
+        base.shape(tidegate_weights::DecoderTensor::Layer(0, part))
+            .expect("it is there")
+    };
     let mut tensors = Vec::new();
-    for (module, part) in [("self_attn.q_proj", LayerTensor::Query), ("mlp.down_proj", LayerTensor::Down)] {
+    for (module, part) in [
+        ("self_attn.q_proj", LayerTensor::Query),
+        ("mlp.down_proj", LayerTensor::Down),
+    ] {
         let shape = shape(part);
         for (which, shape) in [("A", vec![2, shape[1]]), ("B", vec![shape[0], 2])] {
             tensors.push(Tensor {

@@ -1,4 +1,4 @@
-// Where the parts of a weight matrix lie for software adapters: 32 rows make a tile, of which each of 8 lanes has four
+// Where the parts of a weight matrix lie for most kernels, of GPUs and of software adapters: 32 rows make a tile, of which each of 8 lanes has four
 // neighbours. A tile is stored group by group (32 elements of each row), a group as [4 rows of a lane, chunks, 8 lanes].
 
 fn tile_group(row: u32, group: u32) -> u32 {

@@ -191,11 +191,6 @@ impl Tiling {
         };
         let subgroup = kernels.matmul != KernelVariant::Portable && kernels.base == Base::Subgroup;
         let reduce = |rows| Tiling::Reduce { rows, subgroup };
-        let columns = |rows, across, slots| Tiling::Columns {
-            rows,
-            across,
-            slots,
-        };
         let format = stored.description();
         match kernels.matmul {
             KernelVariant::Software => vec![
@@ -232,14 +227,27 @@ impl Tiling {
                     (u32::MAX, cooperative(64, 64, 1)),
                 ]
             }
-            KernelVariant::Portable | KernelVariant::Subgroup => vec![
-                // Few rows: many lanes for each column, so that all of a device is at work.
-                (1, columns(1, 4, 64)),
-                (8, columns(4, 4, 64)),
-                (u32::MAX, columns(8, format.columns.across, 16)),
-            ],
+            KernelVariant::Portable | KernelVariant::Subgroup => Tiling::of_columns(stored),
             _ => vec![(1, reduce(1)), (u32::MAX, reduce(4))],
         }
+    }
+
+    /// Those of GPUs that round nothing and read weights in tiles.
+    fn of_columns(stored: StorageFormat) -> Vec<(u32, Tiling)> {
+        let columns = |rows, across, slots| Tiling::Columns {
+            rows,
+            across,
+            slots,
+        };
+        vec![
+            // Few rows: many lanes for each column, so that all of a device is at work.
+            (1, columns(1, 4, 64)),
+            (8, columns(4, 4, 64)),
+            (
+                u32::MAX,
+                columns(8, stored.description().columns.across, 16),
+            ),
+        ]
     }
 
     /// The same for products with experts, from few rows of an expert to many: those that round no input.
@@ -248,10 +256,9 @@ impl Tiling {
         stored: StorageFormat,
         subgroups: Subgroups,
     ) -> Vec<Tiling> {
-        let mut tilings: Vec<Tiling> = Tiling::of(kernels, stored, subgroups)
+        let mut tilings: Vec<Tiling> = Tiling::exact(kernels, stored, subgroups)
             .into_iter()
             .map(|(_, tiling)| tiling)
-            .filter(|tiling| !tiling.rounds())
             .collect();
         if tilings.is_empty() {
             let subgroup = kernels.base == Base::Subgroup;
@@ -266,13 +273,27 @@ impl Tiling {
         stored: StorageFormat,
         subgroups: Subgroups,
     ) -> Vec<(u32, Tiling)> {
-        let mut tilings = Tiling::of(kernels, stored, subgroups);
-        if tilings.iter().any(|(_, tiling)| !tiling.rounds()) {
-            tilings.retain(|(_, tiling)| !tiling.rounds());
+        let mut tilings = Tiling::exact(kernels, stored, subgroups);
+        if tilings.is_empty() {
+            tilings = Tiling::of(kernels, stored, subgroups);
         }
         if let Some(last) = tilings.last_mut() {
             last.0 = u32::MAX;
         }
+        tilings
+    }
+
+    /// Those that round no input, of the layout that these kernels read weights in.
+    fn exact(
+        kernels: KernelSet,
+        stored: StorageFormat,
+        subgroups: Subgroups,
+    ) -> Vec<(u32, Tiling)> {
+        if kernels.matmul == KernelVariant::Cooperative {
+            return Tiling::of_columns(stored);
+        }
+        let mut tilings = Tiling::of(kernels, stored, subgroups);
+        tilings.retain(|(_, tiling)| !tiling.rounds());
         tilings
     }
 

@@ -126,12 +126,17 @@ fn a_host_that_is_told_to_end_is_not_ready_while_clients_still_have_their_answer
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     let url = status["gateway"]["url"].as_str().unwrap();
     let address = url.trim_start_matches("http://");
-    // A request that is under way: its body is not there yet.
+    // A request that is under way: its body is waited for, and not there yet.
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
-        "POST /v1/ingest/events HTTP/1.1\r\nHost: {address}\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\na"
+        "POST /v1/ingest/events HTTP/1.1\r\nHost: {address}\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\
+         Expect: 100-continue\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut goes_on = [0; 21];
+    stream.read_exact(&mut goes_on).unwrap();
+    assert_eq!(&goes_on, b"HTTP/1.1 100 Continue");
     running.signal("TERM");
     let (mut why, mut ended) = (String::new(), None);
     until("it says that it ends", PATIENCE, || {

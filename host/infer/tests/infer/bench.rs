@@ -47,7 +47,7 @@ fn every_rate_is_measured_at_each_context_the_model_has() {
 #[test]
 fn sequences_share_blocks_where_there_is_no_room_for_their_own() {
     // A block of the small model is 16 positions of 2 heads of 12 f16 elements, 768 bytes; three sequences of 40 need nine.
-    let gpu = gpu().narrowed(40 << 10);
+    let gpu = gpu().narrowed(60 << 10);
     let mut options = options();
     options.contexts = vec![16];
     options.chunk = 2;

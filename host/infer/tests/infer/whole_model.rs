@@ -796,6 +796,8 @@ fn a_decoder_makes_the_buffers_that_its_report_says() {
             kv,
             ..options(variant)
         };
+        // Parameters of each layer's attention have room for as many sinks as there may be.
+        let sinks = (config.layers.len() * ModelConfig::MOST_SINKS * size_of::<f32>()) as u64;
         let checkpoint = Checkpoint::random(config, format, 16);
         for variant in [
             KernelVariant::Software,
@@ -816,7 +818,7 @@ fn a_decoder_makes_the_buffers_that_its_report_says() {
             assert!(most.total() >= decoder.memory_report().total(), "{what}");
             assert!(made >= said, "{what}");
             assert!(
-                made - said <= (dispatches + 8) * (32 + 16),
+                made - said <= (dispatches + 8) * (32 + 16) + sinks,
                 "{what}, {dispatches} dispatches"
             );
         }

@@ -87,12 +87,11 @@ impl Reads {
         }
     }
 
-    /// How scales are read beside them.
-    fn scales(self, kv: KvPrecision) -> &'static str {
-        match (kv, self) {
-            (KvPrecision::F32 | KvPrecision::F16, _) => shader!("attention/scales_none.wgsl"),
-            (KvPrecision::Int8, Reads::Wide) => shader!("attention/scales_wide.wgsl"),
-            (KvPrecision::Int8, Reads::Pairs) => shader!("attention/scales_single.wgsl"),
+    /// How scales are read beside them: two quads of int8 always lie together.
+    fn scales(kv: KvPrecision) -> &'static str {
+        match kv {
+            KvPrecision::F32 | KvPrecision::F16 => shader!("attention/scales_none.wgsl"),
+            KvPrecision::Int8 => shader!("attention/scales_wide.wgsl"),
         }
     }
 
@@ -418,7 +417,7 @@ impl AttentionKernel {
                 shader!("attention/attention.wgsl"),
                 shader!("attention/attention_software.wgsl"),
                 reads.file(),
-                reads.scales(kv),
+                Reads::scales(kv),
             ];
             let mut constants = vec![
                 ("HEADS", unit),

@@ -113,8 +113,8 @@ fn buffers_that_cannot_be_split_say_what_to_change() {
         (
             DecoderOptions {
                 context: 256,
-                max_rows: 4,
-                max_samples: 4,
+                max_rows: 2,
+                max_samples: 2,
                 ..options(KernelVariant::Software)
             },
             "lower blocks, or keep them in f16",

@@ -127,6 +127,10 @@ impl EncoderKernel {
     pub(crate) fn source(self) -> String {
         let lanes = [("LANES", self.lanes())];
         let tiles = shader!("encoder/encoder.wgsl");
+        let activation = |activated| {
+            let kernel = shader!("encoder/encoder_activate.wgsl");
+            join(&lanes, &[activated, kernel])
+        };
         match self {
             EncoderKernel::Norm { base, apart } => {
                 let kernel = match base {
@@ -165,8 +169,8 @@ impl EncoderKernel {
                 let files = [shader!("step.wgsl"), shader!("encoder/encoder_turn.wgsl")];
                 join(&lanes, &files)
             }
-            EncoderKernel::Tanh => join(&lanes, &[shader!("encoder/encoder_tanh.wgsl")]),
-            EncoderKernel::Relu => join(&lanes, &[shader!("encoder/encoder_relu.wgsl")]),
+            EncoderKernel::Tanh => activation(shader!("encoder/activated_tanh.wgsl")),
+            EncoderKernel::Relu => activation(shader!("encoder/activated_relu.wgsl")),
         }
     }
 

@@ -1,4 +1,4 @@
-// What is above 0 of a head's inner rows, in place. Invocation: 4 elements of one text. Grid: (width / 4 / LANES, texts).
+// The activation of a head's inner rows, in place: that of an activated_*.wgsl. Invocation: 4 elements of one text. Grid: (width / 4 / LANES, texts).
 
 struct Params {
     width4: u32,
@@ -17,7 +17,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
     let index = group.y * params.width4 + column;
-    // What is no number stays none.
-    let x = inner[index];
-    inner[index] = select(x, vec4<f32>(), x < vec4<f32>());
+    inner[index] = activated(inner[index]);
 }

@@ -56,6 +56,36 @@ pub enum CallShape<'a> {
         /// Behind it.
         arguments: Mark<'a>,
     },
+    /// A message for the function, in a channel; what is said besides is in messages as well. It ends the answer.
+    Channels {
+        /// Before the name of a channel.
+        channel: Mark<'a>,
+        /// Before the kind of what is in the body.
+        constrain: Mark<'a>,
+        /// Before the body.
+        message: Mark<'a>,
+        /// Behind it.
+        end: Mark<'a>,
+        /// Before the name of who says the next message.
+        start: Mark<'a>,
+    },
+}
+
+impl CallShape<'_> {
+    /// The head of a message for the user in this channel; nothing where there are no channels.
+    fn head_of(&self, name: &str) -> String {
+        match self {
+            CallShape::Channels {
+                channel, message, ..
+            } => format!(
+                "{} {} {}",
+                channel.written(),
+                literal(name),
+                message.written()
+            ),
+            _ => String::new(),
+        }
+    }
 }
 
 /// What may stand there instead of calls.
@@ -101,7 +131,7 @@ impl CallGrammar<'_> {
         match &self.otherwise {
             Otherwise::JsonSchema(schema) => {
                 rule("answer", &json(schema, WHITE_SPACE)?);
-                bodies.push("answer".to_owned());
+                bodies.push(format!("{} answer", self.shape.head_of("final")));
             }
             Otherwise::Text if self.functions.is_empty() => bodies.push(ANY.to_owned()),
             Otherwise::Calls | Otherwise::Text => {}
@@ -130,6 +160,22 @@ impl CallGrammar<'_> {
                     let before = format!(r#"{{"name": {text}, "parameters": "#);
                     (literal(&before), r#" "}""#)
                 }
+                CallShape::Channels {
+                    channel,
+                    constrain,
+                    message,
+                    ..
+                } => {
+                    let (channel, to) = (channel.written(), format!(" to=functions.{name}"));
+                    let behind = literal(&format!("commentary{to}"));
+                    // Both are written, by models and by their templates.
+                    let before = format!(
+                        r#"({channel} {behind} | {} {channel} "commentary")"#,
+                        literal(&to)
+                    );
+                    let kind = format!(r#"(" "? {} "json" | " json")"#, constrain.written());
+                    (format!("{before} {kind} {}", message.written()), "")
+                }
                 CallShape::Tagged { .. } | CallShape::List { .. } => {
                     let before = format!(r#"{{"name": {text}, "arguments": "#);
                     (literal(&before), r#" "}""#)
@@ -142,6 +188,17 @@ impl CallGrammar<'_> {
             each.push(format!("call{index}"));
         }
         rule("call", &each.join(" | "));
+        if let CallShape::Channels { end, start, .. } = &self.shape {
+            bodies.push("call".to_owned());
+            if self.otherwise == Otherwise::Text {
+                let said = text_before("said", end, &mut *rule);
+                let (head, start) = (self.shape.head_of("commentary"), start.written());
+                bodies.push(format!(r#"{head} {said} {start} "assistant" call"#));
+                rule("rest", ANY);
+                bodies.push(format!("{} rest", self.shape.head_of("final")));
+            }
+            return Ok(());
+        }
         let text = self.otherwise == Otherwise::Text;
         // What comes behind the mark of a call.
         let (mark, behind, between) = match &self.shape {
@@ -155,6 +212,7 @@ impl CallGrammar<'_> {
                 (Some(begins), format!(r#""[" call{more} "]""#), "")
             }
             CallShape::Named { begins, .. } => (Some(begins), "call".to_owned(), ""),
+            CallShape::Channels { .. } => (None, String::new(), ""),
             CallShape::Bare => {
                 let more = if self.several { r#" ("; " call)*"# } else { "" };
                 bodies.push(format!("call{more}"));
@@ -172,16 +230,7 @@ impl CallGrammar<'_> {
         // A list has all calls in it.
         let again = self.several && !matches!(self.shape, CallShape::List { .. });
         if text {
-            let one = match mark {
-                Mark::Text(mark) => {
-                    rule("before[lazy]", &format!("{ANY} {}", literal(mark)));
-                    "before behind".to_owned()
-                }
-                Mark::Token(token) => {
-                    rule("before", ANY);
-                    format!("before <[{token}]> behind")
-                }
-            };
+            let one = format!("{} behind", text_before("before", mark, &mut *rule));
             rule("rest", ANY);
             bodies.push(match again {
                 true => format!("({one})* rest"),
@@ -199,6 +248,23 @@ impl CallGrammar<'_> {
             });
         }
         Ok(())
+    }
+}
+
+/// Any text up to a mark, and the mark; adds a rule of this name for it.
+fn text_before(name: &str, mark: &Mark<'_>, rule: &mut impl FnMut(&str, &str)) -> String {
+    match mark {
+        Mark::Text(mark) => {
+            rule(
+                &format!("{name}[lazy]"),
+                &format!("{ANY} {}", literal(mark)),
+            );
+            name.to_owned()
+        }
+        Mark::Token(token) => {
+            rule(name, ANY);
+            format!("{name} <[{token}]>")
+        }
     }
 }
 
@@ -317,6 +383,40 @@ mod tests {
         assert!(
             takes(&named, "@add[ARGS]{\"n\": 5}@any[ARGS]{}") && !takes(&named, "@sub[ARGS]{}")
         );
+    }
+
+    #[test]
+    fn calls_in_channels_are_messages_and_so_is_what_is_said_besides() {
+        // `@` stands before the channel.
+        let shape = || CallShape::Channels {
+            channel: Mark::Token(TAG),
+            constrain: Mark::Text("<c>"),
+            message: Mark::Text("<m>"),
+            end: Mark::Text("<e>"),
+            start: Mark::Text("<s>"),
+        };
+        let calls = [
+            r#"@commentary to=functions.add <c>json<m>{"n": 1}"#,
+            r#"@commentary to=functions.add<c>json<m>{"n": 1}"#,
+            r#" to=functions.add@commentary json<m>{"n": 1}"#,
+        ];
+        let (said, spoken) = ("@final<m>I am.", "@commentary<m>I look.<e><s>assistant");
+        let forced = grammar(shape(), Otherwise::Calls);
+        let free = grammar(shape(), Otherwise::Text);
+        for call in calls {
+            assert!(takes(&forced, call), "{call}");
+            assert!(takes(&free, call), "{call}");
+            assert!(takes(&free, &format!("{spoken}{call}")), "{call}");
+            let broken = call.replace('1', "true");
+            assert!(!takes(&forced, &broken) && !takes(&free, &broken));
+            assert!(!takes(&free, &format!("{spoken}{broken}")) && !takes(&free, &call[..20]));
+            assert!(!takes(&free, &call.replace("add", "sub")));
+            assert!(!takes(&forced, &format!("{spoken}{call}")));
+        }
+        assert!(takes(&free, said) && !takes(&forced, said) && !takes(&free, "I am."));
+        let either = grammar(shape(), Otherwise::JsonSchema(r#"{"type":"boolean"}"#));
+        assert!(takes(&either, "@final<m>true") && takes(&either, calls[0]));
+        assert!(!takes(&either, "true") && !takes(&either, "@final<m>7"));
     }
 
     #[test]

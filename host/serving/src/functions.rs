@@ -165,8 +165,18 @@ fn mark(tag: &Tag) -> Mark<'_> {
 
 fn shape(form: &AnswerForm) -> CallShape<'_> {
     let begins = mark(&form.call.0);
+    if let Some(channels) = &form.channels {
+        return CallShape::Channels {
+            channel: mark(&channels.channel),
+            constrain: mark(&channels.constrain),
+            message: mark(&channels.message),
+            end: mark(&channels.end),
+            start: mark(&channels.start),
+        };
+    }
     match (form.calls, &form.named) {
-        (CallForm::Tagged, _) => CallShape::Tagged {
+        // A form in channels has them.
+        (CallForm::Tagged | CallForm::Channels, _) => CallShape::Tagged {
             begins,
             ends: mark(&form.call.1),
         },

@@ -178,6 +178,7 @@ fn load(
         counters: Arc::clone(&counters),
         compiler: OnceLock::new(),
         thoughts: OnceLock::new(),
+        thoughts_before_calls: OnceLock::new(),
         tokenizer: source.tokenizer,
     };
     let core = match parts {

@@ -7,7 +7,9 @@ use tidegate_contract::{
     ModelTask, Parameters, Prompt, Role, Structure,
 };
 use tidegate_grammar::{Compiler, Matcher};
-use tidegate_text::{Detokenizer, EncodedChat, EncodedPair, LaneParser, PromptError, Tokenizer};
+use tidegate_text::{
+    AnswerForm, Detokenizer, EncodedChat, EncodedPair, LaneParser, PromptError, Tokenizer,
+};
 
 use crate::constraint;
 use crate::functions;
@@ -38,6 +40,8 @@ pub(crate) struct Loaded {
     pub(crate) compiler: OnceLock<Result<Compiler, String>>,
     /// Made when the first answer is asked for that has something to keep to, and may think.
     pub(crate) thoughts: OnceLock<Result<Arc<Thoughts>, String>>,
+    /// The same of an answer that may call functions, where that has a form of its own.
+    pub(crate) thoughts_before_calls: OnceLock<Result<Arc<Thoughts>, String>>,
 }
 
 impl Loaded {
@@ -66,7 +70,7 @@ impl Loaded {
                 let lanes = self.lanes(&prompt, seed, &tokens);
                 let before = lanes.as_ref().is_some_and(LaneParser::is_before_content);
                 let thinking = match before {
-                    true => self.thinking(&tokens, &parameters, matcher.is_some())?,
+                    true => self.thinking(&prompt, &tokens, &parameters, matcher.is_some())?,
                     // Behind text that is given there are no thoughts to be kept to anything.
                     false => None,
                 };
@@ -77,7 +81,7 @@ impl Loaded {
                     false => parser,
                 });
                 let EncodedChat { tokens, begun, .. } = tokens;
-                let form = self.tokenizer.answer_form();
+                let form = self.form(&prompt);
                 let shown = match (&prompt, &lanes) {
                     (Prompt::Chat(conversation), Some(_)) if conversation.lanes => &form.shown,
                     (_, Some(_)) => &form.shown_of_reasoning,
@@ -188,6 +192,15 @@ impl Loaded {
         }
     }
 
+    /// How the answer to a prompt is written.
+    fn form(&self, prompt: &Prompt) -> &AnswerForm {
+        let calls = match prompt {
+            Prompt::Chat(conversation) => !functions::callable(conversation).is_empty(),
+            Prompt::Raw(_) => false,
+        };
+        self.tokenizer.answer_form_with(calls)
+    }
+
     /// What takes the lanes out of the answer to a prompt, if they are asked for. The ids of calls come from the seed and
     /// the prompt: a conversation has each once, also where all its requests have one seed.
     fn lanes(&self, prompt: &Prompt, seed: u64, encoded: &EncodedChat) -> Option<LaneParser> {
@@ -197,7 +210,7 @@ impl Loaded {
         if !thinks_apart(conversation) {
             return None;
         }
-        let form = self.tokenizer.answer_form();
+        let form = self.form(prompt);
         let names = match conversation.lanes {
             true => functions::callable(conversation),
             false => &[],
@@ -219,12 +232,14 @@ impl Loaded {
     /// that begins to hold behind the reasoning, or so many tokens of that.
     fn thinking(
         &self,
+        prompt: &Prompt,
         encoded: &EncodedChat,
         parameters: &Parameters,
         has_form: bool,
     ) -> Result<Option<Box<Thinking>>, ModelError> {
         // A model whose template has no word for it is not asked to, and one whose prompt says that it has thought has.
-        let may = encoded.thinks || (self.tokenizer.answer_form().reasons && !encoded.thought);
+        let form = self.form(prompt);
+        let may = encoded.thinks || (form.reasons && !encoded.thought);
         let most = parameters.reasoning_tokens;
         if !(most.is_some() || (has_form && may)) {
             return Ok(None);
@@ -232,8 +247,12 @@ impl Loaded {
         if has_form && !may {
             return Ok(None);
         }
-        let thoughts = self.thoughts.get_or_init(|| {
-            Thoughts::new(&self.tokenizer, self.vocabulary, &self.end_tokens).map(Arc::new)
+        let thoughts = match form.channels {
+            Some(_) => &self.thoughts_before_calls,
+            None => &self.thoughts,
+        };
+        let thoughts = thoughts.get_or_init(|| {
+            Thoughts::new(&self.tokenizer, form, self.vocabulary, &self.end_tokens).map(Arc::new)
         });
         match thoughts {
             Ok(thoughts) => {
@@ -260,7 +279,7 @@ impl Loaded {
     ) -> Result<Option<Box<Matcher>>, ModelError> {
         let compiled = match prompt {
             Prompt::Chat(conversation) => {
-                let form = self.tokenizer.answer_form();
+                let form = self.form(prompt);
                 functions::matcher(conversation, structure, form, |structure| {
                     self.compile(structure)
                 })?

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_contract::ModelError;
-use tidegate_text::{ReasoningMarks, ReasoningPlace, ReasoningStep, Tokenizer};
+use tidegate_text::{AnswerForm, ReasoningMarks, ReasoningPlace, ReasoningStep, Tokenizer};
 
 /// Most white space between thoughts and an answer with a form, in bytes.
 const MOST_SPACE: usize = 4;
@@ -31,11 +31,12 @@ pub(crate) struct Thoughts {
 impl Thoughts {
     pub(crate) fn new(
         tokenizer: &Arc<Tokenizer>,
+        form: &AnswerForm,
         vocabulary: usize,
         end_tokens: &[u32],
     ) -> Result<Thoughts, String> {
         let marks =
-            ReasoningMarks::new(Arc::clone(tokenizer)).map_err(|error| error.to_string())?;
+            ReasoningMarks::new(Arc::clone(tokenizer), form).map_err(|error| error.to_string())?;
         if marks.closing().is_empty() {
             return Err("the tokenizer has no tokens for what ends the reasoning".into());
         }
@@ -56,7 +57,6 @@ impl Thoughts {
             clear(&mut free, *token);
         }
         // Most tokens go on with no tag, and end none: that is seen at a glance.
-        let form = tokenizer.answer_form();
         let last = form.reasoning.1.text().bytes().last();
         let tags = [Some(&form.reasoning.0), form.opens.as_ref()];
         let of_tags: Vec<u8> = (tags.into_iter().flatten())

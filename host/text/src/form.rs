@@ -14,6 +14,27 @@ pub enum CallForm {
     Bare,
     /// `[TOOL_CALLS][{"name": ..., "arguments": {...}}]`, as Mistral writes, or `[TOOL_CALLS]name[ARGS]{...}`.
     List,
+    /// Messages in channels, as gpt-oss writes: `<|channel|>commentary to=functions.name <|constrain|>json<|message|>{...}`,
+    /// which ends the answer. What else it says is in messages as well ([`Channels`]).
+    Channels,
+}
+
+/// What parts the messages of an answer in channels.
+///
+/// Each is a head, `<|message|>` and a body; `<|end|><|start|>assistant` stands between two. The head has the channel and,
+/// in front of it or behind, `to=` whom the message is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Channels {
+    /// Before the name of a channel.
+    pub channel: Tag,
+    /// Before the kind of what is in the body.
+    pub constrain: Tag,
+    /// Before the body.
+    pub message: Tag,
+    /// Behind it.
+    pub end: Tag,
+    /// Before the name of who says the next message.
+    pub start: Tag,
 }
 
 /// A text with a meaning in an answer.
@@ -61,6 +82,8 @@ pub struct AnswerForm {
     pub call: (Tag, Tag),
     /// What stands between the name and the arguments of a call in a list, where the template has it.
     pub named: Option<Tag>,
+    /// What parts the messages of an answer with calls in channels.
+    pub channels: Option<Channels>,
     /// Special tokens with a meaning, which [`crate::Detokenizer::showing`] shows.
     pub shown: Vec<u32>,
     /// Those of them that begin and end the reasoning.
@@ -126,10 +149,57 @@ const FORMS: [Thinks; 6] = [
 /// What the templates have whose answers are in channels.
 pub(crate) const CHANNELS: &str = "<|channel|>analysis";
 
+/// What ends the reasoning of an answer in channels that may call functions: another message begins, in whichever channel.
+const NEXT_MESSAGE: &str = "<|end|><|start|>assistant";
+
 impl Tokenizer {
     /// How the model writes reasoning and calls: as far as its chat template says.
     pub fn answer_form(&self) -> &AnswerForm {
         &self.form
+    }
+
+    /// The same of an answer that may call functions, where `calls`: in channels a call may come where the content would.
+    pub fn answer_form_with(&self, calls: bool) -> &AnswerForm {
+        let with_calls = self.form_with_calls.as_deref().filter(|_| calls);
+        with_calls.unwrap_or(&self.form)
+    }
+
+    /// How an answer is written in which functions may be called, where that is another form.
+    pub(crate) fn form_with_calls(
+        inner: &tokenizers::Tokenizer,
+        template: Option<&str>,
+    ) -> Option<Box<AnswerForm>> {
+        let found = FORMS
+            .iter()
+            .find(|form| template.is_some_and(|source| source.contains(form.by)))
+            .filter(|form| form.by == CHANNELS)?;
+        let next = Thinks {
+            ends: NEXT_MESSAGE,
+            opens: None,
+            ..*found
+        };
+        let mut form = Tokenizer::form(inner, CallForm::Channels, &next, true, false);
+        let names = [
+            "<|channel|>",
+            "<|constrain|>",
+            "<|message|>",
+            "<|end|>",
+            "<|start|>",
+        ];
+        let [channel, constrain, message, end, start] = names.map(|name| tag(inner, name));
+        for part in [&channel, &constrain, &message, &end, &start] {
+            let more = part.token().filter(|token| !form.shown.contains(token));
+            form.shown.extend(more);
+        }
+        form.shown_of_reasoning.clone_from(&form.shown);
+        form.channels = Some(Channels {
+            channel,
+            constrain,
+            message,
+            end,
+            start,
+        });
+        Some(Box::new(form))
     }
 
     /// Finds out.
@@ -149,16 +219,23 @@ impl Tokenizer {
         let found = FORMS.iter().find(|form| source.contains(form.by));
         // A model without a word for it may have been trained to think all the same.
         let reasoning = found.unwrap_or(&FORMS[FORMS.len() - 1]);
-        let tag = |text: &str| match inner.token_to_id(text) {
-            Some(token) if inner.get_added_vocabulary().is_special_token(text) => {
-                Tag::Token(token, text.to_owned())
-            }
-            _ => Tag::Text(text.to_owned()),
-        };
+        let named = calls == CallForm::List && source.contains("[ARGS]");
+        Tokenizer::form(inner, calls, reasoning, found.is_some(), named)
+    }
+
+    fn form(
+        inner: &tokenizers::Tokenizer,
+        calls: CallForm,
+        reasoning: &Thinks,
+        reasons: bool,
+        named: bool,
+    ) -> AnswerForm {
+        let tag = |text: &str| tag(inner, text);
         let call = match calls {
             CallForm::Tagged => (tag(BEGINS_CALL), tag(ENDS_CALL)),
             CallForm::Bare => (tag("<|python_tag|>"), tag("")),
             CallForm::List => (tag("[TOOL_CALLS]"), tag("")),
+            CallForm::Channels => (tag("<|channel|>"), tag("")),
         };
         let special = |text: &str| {
             let added = inner.get_added_vocabulary();
@@ -194,17 +271,28 @@ impl Tokenizer {
         let others = ["[ARGS]", "[CALL_ID]"].map(tag);
         let of_calls = [&call.0, &call.1].into_iter().chain(&others);
         AnswerForm {
-            named: (calls == CallForm::List && source.contains("[ARGS]")).then(|| tag("[ARGS]")),
+            named: named.then(|| tag("[ARGS]")),
+            channels: None,
             shown: (shown_of_reasoning.iter().copied())
                 .chain(of_calls.filter_map(Tag::token))
                 .collect(),
             shown_of_reasoning,
             calls,
-            reasons: found.is_some(),
+            reasons,
             reasoning: (tags(reasoning.begins), tags(reasoning.ends)),
             opens: reasoning.opens.map(tags),
             spaced: reasoning.spaced,
             call,
         }
+    }
+}
+
+/// A text, or the special token with this name.
+fn tag(inner: &tokenizers::Tokenizer, text: &str) -> Tag {
+    match inner.token_to_id(text) {
+        Some(token) if inner.get_added_vocabulary().is_special_token(text) => {
+            Tag::Token(token, text.to_owned())
+        }
+        _ => Tag::Text(text.to_owned()),
     }
 }

@@ -42,7 +42,7 @@ pub use chat::ChatMessage;
 pub use conversation::EncodedChat;
 pub use detokenize::Detokenizer;
 pub use error::{LoadError, PromptError, SaveError};
-pub use form::{AnswerForm, CallForm, Tag};
+pub use form::{AnswerForm, CallForm, Channels, Tag};
 pub use lanes::{LaneParser, Segment};
 pub use pair::EncodedPair;
 pub use reasoning::{ReasoningMarks, ReasoningPlace, ReasoningStep};

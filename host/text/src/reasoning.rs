@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::{PromptError, Tag, Tokenizer};
+use crate::{AnswerForm, PromptError, Tag, Tokenizer};
 
 /// Where an answer is that has not come to its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,12 +54,14 @@ pub struct ReasoningMarks {
 }
 
 impl ReasoningMarks {
-    /// Those of a model.
+    /// Those of a model whose answers have this form.
     ///
     /// # Errors
     /// The tokenizer fails on what ends the reasoning.
-    pub fn new(tokenizer: Arc<Tokenizer>) -> Result<ReasoningMarks, PromptError> {
-        let form = tokenizer.answer_form();
+    pub fn new(
+        tokenizer: Arc<Tokenizer>,
+        form: &AnswerForm,
+    ) -> Result<ReasoningMarks, PromptError> {
         let (begins, ends) = &form.reasoning;
         let closing = match ends {
             Tag::Token(token, _) => vec![*token],
@@ -241,7 +243,9 @@ mod tests {
     use crate::{LaneParser, fixture};
 
     fn marks() -> ReasoningMarks {
-        ReasoningMarks::new(fixture::shared()).unwrap()
+        let tokenizer = fixture::shared();
+        let form = tokenizer.answer_form().clone();
+        ReasoningMarks::new(tokenizer, &form).unwrap()
     }
 
     /// How many bytes of an answer, cut into these tokens, stand before its content, and whether there was reasoning; none

@@ -58,6 +58,7 @@ pub struct Tokenizer {
     /// Where the tokenizer says how pairs of texts become one.
     pub(crate) pairs: Option<PairFrame>,
     pub(crate) form: AnswerForm,
+    pub(crate) form_with_calls: Option<Box<AnswerForm>>,
     pub(crate) chat: Option<ChatTemplate>,
     pub(crate) bos: Option<u32>,
     eos: Option<u32>,
@@ -242,8 +243,10 @@ impl Tokenizer {
         };
         let pairs = PairFrame::of(&inner);
         let form = Tokenizer::form_of(&inner, config.chat_template.as_deref());
+        let form_with_calls = Tokenizer::form_with_calls(&inner, config.chat_template.as_deref());
         Ok(Tokenizer {
             form,
+            form_with_calls,
             inner,
             special_names,
             normalized_special,

@@ -8,7 +8,7 @@ use super::{After, LaneParser, Segment, State};
 use crate::CallForm;
 
 /// Longest text before the arguments of a call, in bytes: what is longer is content.
-const LONGEST_HEAD: usize = 16 << 10;
+pub(super) const LONGEST_HEAD: usize = 16 << 10;
 
 impl LaneParser {
     /// The object of a call at a place of what is held.
@@ -123,11 +123,18 @@ impl LaneParser {
                 self.state = State::Content;
             }
             (CallForm::List, _) => self.state = State::Content,
+            (CallForm::Channels, _) => return self.next_message(),
         }
         true
     }
 
-    fn begin(&mut self, name: String, arguments: String, to: usize, out: &mut Vec<Segment>) {
+    pub(super) fn begin(
+        &mut self,
+        name: String,
+        arguments: String,
+        to: usize,
+        out: &mut Vec<Segment>,
+    ) {
         let id = format!("call_{}", characters(of_call(self.seed, self.calls), 24));
         out.push(Segment {
             lane: Lane::Arguments(self.calls),

@@ -7,6 +7,7 @@
 //! space beside a tag belongs to no lane.
 
 mod calls;
+mod channels;
 mod ids;
 mod object;
 #[cfg(test)]
@@ -50,6 +51,10 @@ enum State {
     Rest(Depth),
     /// Behind its object.
     Between,
+    /// Before the body of a message in a channel.
+    Header,
+    /// In it.
+    Message(Lane),
     /// No more is wanted.
     Done,
 }
@@ -126,7 +131,10 @@ impl LaneParser {
     pub fn behind(mut self, reasoning: &str, text: &str) -> LaneParser {
         match self.state {
             State::Start if !text.is_empty() => {
-                self.state = State::Content;
+                self.state = match self.form.channels {
+                    Some(_) => State::Message(Lane::Content),
+                    None => State::Content,
+                };
                 self.bare = text.trim().is_empty();
             }
             State::Reasoning => self.fresh = reasoning.is_empty(),
@@ -144,7 +152,7 @@ impl LaneParser {
     #[must_use]
     pub fn without_reasoning(mut self) -> LaneParser {
         if let State::Start = self.state {
-            self.state = State::Content;
+            self.state = self.before_content();
         }
         self
     }
@@ -176,7 +184,7 @@ impl LaneParser {
     pub fn end_before(&mut self) -> String {
         match self.state {
             State::Start => {
-                self.state = State::Content;
+                self.state = self.before_content();
                 std::mem::take(&mut self.held)
             }
             _ => String::new(),
@@ -217,9 +225,10 @@ impl LaneParser {
                 self.skip_fresh();
                 self.give(Lane::Content, self.held.len(), out);
             }
-            State::Head(_) | State::NamedHead(_) => {
+            State::Head(_) | State::NamedHead(_) | State::Header => {
                 self.give(Lane::Content, self.held.len(), out);
             }
+            State::Message(lane) => self.give(lane, self.held.len(), out),
             State::Reasoning => {
                 self.skip_fresh();
                 self.give(Lane::Reasoning, self.held.len(), out);
@@ -248,6 +257,8 @@ impl LaneParser {
                 end.is_some()
             }
             State::Between => self.between(),
+            State::Header => self.header(out),
+            State::Message(lane) => self.message(lane, out),
             State::Done => {
                 self.skip(self.held.len());
                 false
@@ -275,8 +286,16 @@ impl LaneParser {
         if tag.starts_with(rest) || opens.is_some_and(|opens| opens.starts_with(rest)) {
             return false;
         }
-        self.state = State::Content;
+        self.state = self.before_content();
         true
+    }
+
+    /// Where content begins: in channels, its message has a head.
+    fn before_content(&self) -> State {
+        match self.form.channels {
+            Some(_) => State::Header,
+            None => State::Content,
+        }
     }
 
     fn reasoning(&mut self, out: &mut Vec<Segment>) -> bool {
@@ -292,7 +311,7 @@ impl LaneParser {
                 .map_or(self.held.len(), |at| at + tag.len());
             self.skip(end);
             self.fresh = true;
-            self.state = State::Content;
+            self.state = self.before_content();
             return true;
         }
         let certain = self.held.len() - beginning_at_end(&self.held, &tag);

@@ -1,13 +1,19 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Tag;
+use crate::{Channels, Tag};
 
 fn form(calls: CallForm) -> AnswerForm {
     let tag = |text: &str| Tag::Text(text.into());
     AnswerForm {
         calls,
-        reasoning: (tag("<think>"), tag("</think>")),
+        reasoning: match calls {
+            CallForm::Channels => (
+                tag("<|channel|>analysis<|message|>"),
+                tag("<|end|><|start|>assistant"),
+            ),
+            _ => (tag("<think>"), tag("</think>")),
+        },
         opens: None,
         spaced: true,
         reasons: true,
@@ -15,8 +21,16 @@ fn form(calls: CallForm) -> AnswerForm {
             CallForm::Tagged => (tag("<tool_call>"), tag("</tool_call>")),
             CallForm::Bare => (tag("<|python_tag|>"), tag("")),
             CallForm::List => (tag("[TOOL_CALLS]"), tag("")),
+            CallForm::Channels => (tag("<|channel|>"), tag("")),
         },
         named: None,
+        channels: (calls == CallForm::Channels).then(|| Channels {
+            channel: tag("<|channel|>"),
+            constrain: tag("<|constrain|>"),
+            message: tag("<|message|>"),
+            end: tag("<|end|>"),
+            start: tag("<|start|>"),
+        }),
         shown: Vec::new(),
         shown_of_reasoning: Vec::new(),
     }
@@ -70,7 +84,7 @@ fn lanes(content: &str, reasoning: &str, calls: &[(&str, &str)]) -> Lanes {
 
 /// Answers in each form, and their lanes.
 fn answers() -> Vec<(CallForm, &'static str, Lanes)> {
-    use CallForm::{Bare, List, Tagged};
+    use CallForm::{Bare, Channels, List, Tagged};
     let paris = r#"{"city": "Paris {}\"]"}"#;
     let weather = ("weather", paris);
     vec![
@@ -162,6 +176,64 @@ fn answers() -> Vec<(CallForm, &'static str, Lanes)> {
         ),
         (List, "[TOOL_CALLS] 7", lanes("[TOOL_CALLS] 7", "", &[])),
         (List, "[TOOL_CALLS][1]", lanes("[TOOL_CALLS][1]", "", &[])),
+        (
+            Channels,
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hello.\n",
+            lanes("Hello.\n", "Hm.", &[]),
+        ),
+        (
+            Channels,
+            "<|channel|>final<|message|>A <|end",
+            lanes("A <|end", "", &[]),
+        ),
+        (
+            Channels,
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.weather \
+             <|constrain|>json<|message|>{\"city\": \"Paris {}\\\"]\"}",
+            lanes("", "Hm.", &[weather]),
+        ),
+        (
+            Channels,
+            "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant to=functions.weather<|channel|>commentary \
+             json<|message|> {\"city\": \"Paris {}\\\"]\"} <|end|><|start|>assistant<|channel|>commentary \
+             to=functions.time<|message|>{}",
+            lanes("I look.", "", &[weather, ("time", "{}")]),
+        ),
+        (
+            Channels,
+            "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>\
+             <|start|>assistant<|channel|>final<|message|>Yes.<|end|>no more",
+            lanes("I look.\n\nYes.", "Hm.", &[]),
+        ),
+        (
+            Channels,
+            "<|channel|>commentary to=functions.unheard <|constrain|>json<|message|>{}",
+            lanes(
+                "<|channel|>commentary to=functions.unheard <|constrain|>json<|message|>{}",
+                "",
+                &[],
+            ),
+        ),
+        (
+            Channels,
+            "<|channel|>commentary to=functions.time<|message|>12",
+            lanes(
+                "<|channel|>commentary to=functions.time<|message|>12",
+                "",
+                &[],
+            ),
+        ),
+        (
+            Channels,
+            "<|channel|>analysis to=browser<|message|>search",
+            lanes("", "search", &[]),
+        ),
+        (
+            Channels,
+            "<|channel|>commentary to=fun",
+            lanes("<|channel|>commentary to=fun", "", &[]),
+        ),
+        (Channels, "Plain.", lanes("Plain.", "", &[])),
     ]
 }
 
@@ -292,14 +364,16 @@ proptest! {
         parts in proptest::collection::vec(prop_oneof![
             Just("<think>"), Just("</think>"), Just("<tool_call>"), Just("</tool_call>"), Just("[TOOL_CALLS]"),
             Just("[ARGS]"), Just("<|python_tag|>"), Just("{\"name\":\"time\","), Just("\"arguments\":{"), Just("}}"),
+            Just("<|channel|>commentary to=functions.time"), Just("<|channel|>analysis"), Just("<|message|>"),
+            Just("<|end|>"), Just("<|start|>assistant"), Just("<|channel|>final<|message|>"),
             Just("["), Just("]"), Just("\n"), Just(" "), Just("é"), Just("\""), Just("a"), Just("time"), Just(","),
         ], 0..24),
         cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12),
-        which in 0..3usize,
+        which in 0..4usize,
         thinks in any::<bool>(),
     ) {
         let text = parts.concat();
-        let form = [CallForm::Tagged, CallForm::Bare, CallForm::List][which];
+        let form = [CallForm::Tagged, CallForm::Bare, CallForm::List, CallForm::Channels][which];
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
         places.retain(|place| text.is_char_boundary(*place));
         places.extend([0, text.len()]);
@@ -307,7 +381,7 @@ proptest! {
         let pieces: Vec<&str> = places.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect();
         let whole = run(parser(form, thinks), &[&text]);
         prop_assert_eq!(&run(parser(form, thinks), &pieces), &whole);
-        if !text.contains("think>") && whole.2.is_empty() && !thinks {
+        if which < 3 && !text.contains("think>") && whole.2.is_empty() && !thinks {
             prop_assert_eq!(whole.0, text);
         }
     }

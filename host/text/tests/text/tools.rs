@@ -143,6 +143,22 @@ fn the_tags_of_reasoning_are_found_in_the_template() {
 }
 
 #[test]
+fn an_answer_in_channels_has_another_form_where_functions_may_be_called() {
+    let tokenizer = template("openai-gpt-oss-120b");
+    assert_eq!(tokenizer.answer_form_with(false), tokenizer.answer_form());
+    let form = tokenizer.answer_form_with(true);
+    assert_eq!(
+        (form.calls, form.opens.is_some()),
+        (CallForm::Channels, false)
+    );
+    assert_eq!(form.reasoning.0, tokenizer.answer_form().reasoning.0);
+    assert_eq!(form.reasoning.1.text(), "<|end|><|start|>assistant");
+    assert!(form.channels.is_some());
+    let other = template("Qwen-Qwen3-0.6B");
+    assert_eq!(other.answer_form_with(true), other.answer_form());
+}
+
+#[test]
 fn a_prompt_that_has_closed_the_reasoning_says_so() {
     let messages = [Message::new(Role::User, "Hello")];
     let arguments = |text: &str| serde_json::from_str::<TemplateArguments>(text).unwrap();

@@ -235,7 +235,12 @@ impl Ask {
     fn thinking(&self) -> Option<Box<Thinking>> {
         static THOUGHTS: OnceLock<Arc<Thoughts>> = OnceLock::new();
         let thoughts = THOUGHTS.get_or_init(|| {
-            let thoughts = Thoughts::new(&tokenizer(), VOCABULARY, &[super::EOS]);
+            let thoughts = Thoughts::new(
+                &tokenizer(),
+                tokenizer().answer_form(),
+                VOCABULARY,
+                &[super::EOS],
+            );
             Arc::new(thoughts.unwrap())
         });
         let (most, has_form) = (

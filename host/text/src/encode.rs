@@ -51,9 +51,8 @@ impl Tokenizer {
     /// # Errors
     /// [`PromptError::Encode`] if the tokenizer fails on the text.
     pub fn encode_text_to(&self, text: &str, limit: usize) -> Result<Vec<u32>, PromptError> {
-        let mut inner = self.encode_literal(text)?;
         let around = self.frame.before.len() + self.frame.after.len();
-        inner.truncate(limit.saturating_sub(around));
+        let mut inner = self.encode_literal_to(text, limit.saturating_sub(around))?;
         let mut ids = self.frame.before.clone();
         ids.append(&mut inner);
         ids.extend(&self.frame.after);

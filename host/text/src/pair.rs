@@ -108,7 +108,9 @@ impl Tokenizer {
         limit: usize,
     ) -> Result<EncodedPair, PromptError> {
         let frame = self.pairs.as_ref().ok_or(PromptError::NoPairs)?;
-        let second = self.encode_literal(second)?;
+        // All of the second text that matters: whether it is longer than the first, and what may be kept of it.
+        let most = limit.max(first.len().min(limit.saturating_mul(4)));
+        let second = self.encode_literal_to(second, most)?;
         let room = limit.saturating_sub(frame.len());
         let [kept_first, kept_second] = longest_first([first.len(), second.len()], room);
         let mut pair = EncodedPair::default();

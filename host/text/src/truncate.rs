@@ -10,12 +10,53 @@ const CONTEXT: usize = 16;
 /// Characters beyond the border that are tried.
 const REACH: usize = 32;
 
+/// Times as much as is needed by that guess that is read to find a space, where words cannot be told apart without.
+const MOST_READ: usize = 16;
+
 /// A text's tokens and where each ends, in bytes.
 struct Encoded {
     ends: Vec<usize>,
 }
 
 impl Tokenizer {
+    /// The first tokens, at most `limit`, of a text in which the names of special tokens are only text: those that the whole
+    /// text begins with. Reads no more of it than is needed for that, as far as its words have an end.
+    pub(crate) fn encode_literal_to(
+        &self,
+        text: &str,
+        limit: usize,
+    ) -> Result<Vec<u32>, PromptError> {
+        Ok(self.encode_first(text, limit)?.0)
+    }
+
+    /// The same, with how many bytes of the text were read in the end.
+    fn encode_first(&self, text: &str, limit: usize) -> Result<(Vec<u32>, usize), PromptError> {
+        if limit == 0 {
+            return Ok((Vec::new(), 0));
+        }
+        let first = limit
+            .saturating_add(CONTEXT)
+            .saturating_mul(BYTES_PER_TOKEN);
+        let mut most = first;
+        loop {
+            let read = text.floor_char_boundary(most);
+            // The last word may go on behind what is read, and have other tokens then.
+            let words = match text[..read].rfind(char::is_whitespace) {
+                _ if read == text.len() => read,
+                Some(space) if space > 0 => space,
+                _ => read,
+            };
+            let has_words = words < read || most >= first.saturating_mul(MOST_READ);
+            let mut tokens = self.encode_literal(&text[..words])?;
+            let is_certain = has_words && tokens.len() >= limit.saturating_add(CONTEXT);
+            if read == text.len() || is_certain {
+                tokens.truncate(limit);
+                return Ok((tokens, read));
+            }
+            most = most.saturating_mul(2);
+        }
+    }
+
     /// The longest beginning of a text that has at most `limit` tokens, cut between characters. The names of special
     /// tokens are only text in it.
     ///
@@ -104,6 +145,15 @@ mod tests {
 
     use crate::fixture;
 
+    #[test]
+    fn no_more_of_a_text_is_read_than_its_first_tokens_need() {
+        let tokenizer = fixture::word_piece();
+        let long = "play ".repeat(1_000_000);
+        let (found, read) = tokenizer.encode_first(&long, 40).unwrap();
+        assert_eq!(found.len(), 40);
+        assert!(read < 1000, "{read}");
+    }
+
     /// Every beginning counted: what `truncate` promises, slowly.
     fn longest(text: &str, limit: usize) -> &str {
         let tokenizer = fixture::shared();
@@ -159,6 +209,23 @@ mod tests {
     }
 
     proptest! {
+        /// Of whatever text: words, long ones, white space, names of special tokens.
+        #[test]
+        fn the_first_tokens_are_those_of_the_whole_text(
+            parts in proptest::collection::vec(prop_oneof![
+                "[a-z]{1,9} ", "[a-zé ]{0,40}", "(play)?(ing)? {1,3}", "[a-c]{60,140} ", Just("<|user|> ".to_owned()),
+                Just("日本語。".to_owned()), Just("\n\n".to_owned()),
+            ], 0..400),
+            limit in 0_usize..40,
+            which in 0_usize..3,
+        ) {
+            let text = parts.concat();
+            let tokenizer = [fixture::byte_level, fixture::byte_fallback, fixture::word_piece][which]();
+            let mut wanted = tokenizer.encode_literal(&text).unwrap();
+            wanted.truncate(limit);
+            prop_assert_eq!(tokenizer.encode_literal_to(&text, limit).unwrap(), wanted);
+        }
+
         #[test]
         fn it_is_the_longest_beginning_that_fits(text in "([helo wé€]|hello|<\\|eos\\|>|  ){0,16}", limit in 0usize..20) {
             let tokenizer = fixture::shared();

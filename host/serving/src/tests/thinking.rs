@@ -35,6 +35,7 @@ fn channels() -> Arc<Tokenizer> {
         "<|end|>",
         "<|message|>",
         "<|channel|>",
+        "<|constrain|>",
         "<|return|>",
     ];
     with_special(CHANNELS, &names)
@@ -521,6 +522,67 @@ fn a_call_that_must_come_comes_behind_thoughts_that_are_free() {
             );
             assert_eq!(answer.calls.len(), 1, "{answer:?}");
             assert_eq!(answer.finish, Finish::Calls);
+        }
+    }
+}
+
+#[test]
+fn a_call_in_channels_comes_behind_thoughts_where_one_may_or_must() {
+    let tokenizer = channels();
+    let add = |strict| Function {
+        name: "add".into(),
+        description: None,
+        parameters: SCHEMA.into(),
+        strict,
+    };
+    let thought = "<|channel|>analysis<|message|>Two {and} two.<|end|><|start|>assistant";
+    let calls = [
+        "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"n\":4}",
+        " to=functions.add<|channel|>commentary json<|message|>{\"n\":4}",
+    ];
+    let preamble = "<|channel|>commentary<|message|>I add.<|end|><|start|>assistant";
+    let said = "<|channel|>final<|message|>Four.";
+    let (free, must) = (FunctionChoice::Auto, FunctionChoice::Required);
+    let cases = [
+        (free.clone(), false, thought, preamble, "I add.", 1),
+        (free.clone(), true, thought, preamble, "I add.", 1),
+        (free.clone(), true, "", "", "", 1),
+        (must, true, thought, "", "", 1),
+        (free.clone(), false, thought, said, "Four.", 0),
+        (free, true, thought, said, "Four.", 0),
+    ];
+    for (choice, strict, thought, before, text, count) in cases {
+        for call in &calls[..if count == 0 { 1 } else { 2 }] {
+            let chat = Conversation {
+                functions: vec![add(strict)],
+                function_choice: choice.clone(),
+                lanes: true,
+                ..plain()
+            };
+            let call = if count == 0 { "" } else { call };
+            let script = format!("{thought}{before}{call}");
+            let prompt = tokenizer
+                .encode_conversation(&chat.messages, &chat.functions, &chat.template_arguments)
+                .unwrap();
+            let logits = scripted(prompt.tokens.len(), tokenizer.encode(&script).unwrap());
+            let (_engine, model, _control) = start(&tokenizer, logits);
+            let answer = submit(&model, &chat, &long(), &[], 0).choice();
+            assert_eq!(answer.text, text, "{script}: {answer:?}");
+            let reasoning = if thought.is_empty() {
+                ""
+            } else {
+                "Two {and} two."
+            };
+            assert_eq!(answer.reasoning, reasoning, "{script}");
+            let thought = tokenizer.encode(thought).unwrap().len();
+            assert_eq!(answer.reasoning_tokens as usize, thought, "{script}");
+            let called = answer.calls.iter();
+            let called: Vec<(&str, &str)> = called
+                .map(|call| (call.name.as_str(), call.arguments.as_str()))
+                .collect();
+            assert_eq!(called, [("add", "{\"n\":4}")][..count], "{script}");
+            let finish = [Finish::Stop, Finish::Calls][count];
+            assert_eq!(answer.finish, finish, "{script}");
         }
     }
 }

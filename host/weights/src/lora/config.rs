@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use super::LoraError;
@@ -26,6 +26,16 @@ const REFUSED: [&str; 15] = [
     "velora_config",
     "megatron_config",
 ];
+
+/// Ways to begin training from which the base comes out as another one: its pairs are only right with that. peft's own
+/// `path_initial_model_for_weight_conversion` makes plain pairs of them, and says `true` then.
+const MUTATES_BASE: [&str; 5] = ["pissa", "olora", "corda", "loftq", "lora_ga"];
+
+/// Most memory of all expressions of a file, compiled.
+const MOST_COMPILED: usize = 32 << 20;
+
+/// Memory that each may have however many there are: what the names of modules need.
+const LEAST_COMPILED: usize = 64 << 10;
 
 /// Longest expression of a pattern.
 const MOST_PATTERN: usize = 1000;
@@ -83,6 +93,18 @@ impl LoraConfig {
                 ));
             }
         }
+        let begun = of("init_lora_weights");
+        let kind = begun.as_str().map(str::to_ascii_lowercase);
+        if kind.is_some_and(|kind| MUTATES_BASE.iter().any(|other| kind.starts_with(other))) {
+            let limit = "one that leaves its base as it is: save it with peft's \
+                         path_initial_model_for_weight_conversion, which makes plain pairs of it";
+            return Err(wrong("init_lora_weights", begun, limit));
+        }
+        let by_root = match of("use_rslora") {
+            Value::Null => false,
+            Value::Bool(by_root) => *by_root,
+            other => return Err(wrong("use_rslora", other, "true or false")),
+        };
         if !matches!(of("bias").as_str(), None | Some("none")) {
             return Err(wrong(
                 "bias",
@@ -105,6 +127,7 @@ impl LoraConfig {
                     return Err(wrong(key, other, &limit));
                 }
             };
+            let each_has = MOST_COMPILED / all.len().max(1);
             let each = all.iter().map(|(text, value)| {
                 let number = value.as_f64();
                 let value = number.ok_or_else(|| wrong(key, value, "an object of numbers"))?;
@@ -114,7 +137,10 @@ impl LoraConfig {
                     return Err(refused());
                 }
                 // `get_pattern_key` of peft: the whole name, or what follows one of its dots.
-                let expression = Regex::new(&format!(r"^(?:.*\.)?(?:{text})$"));
+                let expression = RegexBuilder::new(&format!(r"^(?:.*\.)?(?:{text})$"))
+                    .size_limit(each_has.max(LEAST_COMPILED))
+                    .dfa_size_limit(LEAST_COMPILED)
+                    .build();
                 Ok(Pattern {
                     text: text.clone(),
                     expression: expression.map_err(|_| refused())?,
@@ -126,7 +152,7 @@ impl LoraConfig {
         Ok(LoraConfig {
             rank,
             alpha,
-            by_root: of("use_rslora").as_bool().unwrap_or(false),
+            by_root,
             ranks: patterns("rank_pattern")?,
             alphas: patterns("alpha_pattern")?,
         })

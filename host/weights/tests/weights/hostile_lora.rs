@@ -148,10 +148,18 @@ fn the_scale_is_by_the_rank_or_its_root_and_by_patterns() {
     );
 }
 
+const MUTATES: &str = "one that leaves its base as it is: save it with peft's path_initial_model_for_weight_conversion, \
+    which makes plain pairs of it";
+
 #[test]
 fn what_is_not_run_is_refused_by_its_key() {
     for (key, value, limit) in [
         ("peft_type", json!("LOHA"), "\"LORA\""),
+        // Trained beside a base that training had changed.
+        ("init_lora_weights", json!("pissa_niter_16"), MUTATES),
+        ("init_lora_weights", json!("OLoRA"), MUTATES),
+        ("init_lora_weights", json!("loftq"), MUTATES),
+        ("use_rslora", json!("true"), "true or false"),
         (
             "use_dora",
             json!(true),

@@ -114,16 +114,17 @@ impl ExpertMatrices<'_> {
             let products = |stored| Tested::ExpertProducts(stored, store);
             tested.extend(of.kinds().map(products));
         }
-        let mut products = |of: &Packing<'_>, store| {
-            let products = |stored| Tested::Products(stored, store);
-            tested.extend(of.kinds().map(products));
-        };
         let router = if clamped {
             Store::Bias(None)
         } else {
             Store::Plain
         };
-        products(&self.router, router);
+        let decision = |stored| Tested::Decision(stored, router);
+        tested.extend(self.router.kinds().map(decision));
+        let mut products = |of: &Packing<'_>, store| {
+            let products = |stored| Tested::Products(stored, store);
+            tested.extend(of.kinds().map(products));
+        };
         if let Some([gate_up, down]) = &self.shared {
             products(gate_up, gated);
             products(down, Store::Plain);

@@ -530,6 +530,50 @@ fn a_row_of_a_tile_has_the_bits_that_it_has_alone_and_in_any_chunk() {
     }
 }
 
+/// What a row does not see has no part in it, and what it sees is counted once, infinite or not.
+#[test]
+fn infinite_values_are_the_same_to_a_row_alone_and_in_a_tile() {
+    const ROWS: usize = 30;
+    let gpus = |(what, _): &(String, Lab)| !what.starts_with("software");
+    for (what, lab) in labs().into_iter().filter(gpus) {
+        let shape = HeadShape::plain(4, 2, 20, 6);
+        let table: Vec<u32> = (0..shape.blocks as u32).collect();
+        let mut random = Random(77);
+        let row = shape.heads * shape.dim;
+        let queries = random.units(ROWS * row);
+        let of_position = shape.kv_heads * shape.dim;
+        let count = shape.blocks * BLOCK * of_position;
+        let (keys, mut values) = (random.units(count), random.units(count));
+        // Each an element of its own, so that the others show who counts what.
+        for position in 40..40 + shape.dim {
+            values[position * of_position + position - 40] = f32::INFINITY;
+        }
+        let attend = |first: usize, rows: usize| {
+            let queries = &queries[first * row..][..rows * row];
+            let step = [sequence(37 + first, rows, &table)];
+            let experiment = lab.attention(shape, queries, [&keys, &values], &step);
+            let experiment = experiment.unwrap();
+            lab.run(&experiment, 1).unwrap();
+            lab.output_of(&experiment, 0, shape.dim).unwrap()
+        };
+        let together = attend(0, ROWS);
+        for first in 0..ROWS {
+            let alone = attend(first, 1);
+            for (index, found) in alone.iter().enumerate() {
+                // Of the first key and value head's queries.
+                let sees = index < 2 * shape.dim && index % shape.dim + 40 <= 37 + first;
+                assert_eq!(
+                    *found == f32::INFINITY,
+                    sees,
+                    "{what}, row {first}, {index}: {found}"
+                );
+            }
+            let expected = &together[first * row..][..row];
+            crate::support::assert_same(&alone, expected, &format!("{what}, row {first}"));
+        }
+    }
+}
+
 fn check_chunks(what: &str, lab: &Lab, shape: HeadShape, first: usize) {
     const ROWS: usize = 53;
     let table: Vec<u32> = (0..50).map(|block| block * 7 % 50).collect();

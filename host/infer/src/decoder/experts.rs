@@ -89,6 +89,18 @@ impl<'a> FeedForward<'a> {
         })))
     }
 
+    /// The tensors that are widened to f32, and how many bytes more each takes for it.
+    pub(super) fn widened(&self) -> Vec<(&Tensor<'a>, u64)> {
+        match self {
+            FeedForward::Dense(matrices) => matrices.iter().flat_map(Packing::widened).collect(),
+            FeedForward::Experts(of) => {
+                let shared = of.shared.iter().flatten().flat_map(Packing::widened);
+                let own = of.gate_up.widened().chain(of.down.widened());
+                own.chain(of.router.widened()).chain(shared).collect()
+            }
+        }
+    }
+
     /// Bytes on the device.
     pub(super) fn bytes(&self) -> u64 {
         match self {

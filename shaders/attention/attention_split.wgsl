@@ -157,6 +157,10 @@ fn main(place: Place) {
                     v_2 *= scales[at_2];
                     v_3 *= scales[at_3];
                 }
+                // Not even where it is infinite.
+                v_1 = select(vec4<f32>(), v_1, at + 1u < last);
+                v_2 = select(vec4<f32>(), v_2, at + 2u < last);
+                v_3 = select(vec4<f32>(), v_3, at + 3u < last);
                 for (var g = 0u; g < HEADS; g++) {
                     let w = g * PITCH;
                     own[g] += weights[w + at] * v_0;

@@ -1,8 +1,8 @@
-// The sums of matmul_columns.wgsl or matmul_cooperative.wgsl as they are.
+// The sums of matmul_columns.wgsl, or the input of matmul_cooperative.wgsl, as they are.
 
 fn prepare_norms(first: u32, rows: u32, lane: u32) {
 }
 
-fn scaled(sums: vec4<f32>, row: u32) -> vec4<f32> {
-    return sums;
+fn scaled(x: vec4<f32>, row: u32) -> vec4<f32> {
+    return x;
 }

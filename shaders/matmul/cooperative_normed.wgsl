@@ -1,5 +1,6 @@
-// The norm of a row as a factor of its sums in matmul_cooperative.wgsl: whoever wrote the input multiplied it by the norm's weights, and
-// left the squares of what it was before (store_stream.wgsl). The width alone says in which order squares are added up.
+// The norm of a row as a factor of its input in matmul_cooperative.wgsl: whoever wrote the input multiplied it by the norm's weights, and
+// left the squares of what it was before (store_stream.wgsl). The factor comes before the input is narrowed to f16, which has no room for
+// the rows of every stream as they are. The width alone says in which order squares are added up.
 
 @group(0) @binding(10) var<storage, read> squares: array<vec4<f32>>; // [rows, width / 16, rounded up], each of four elements
 
@@ -45,6 +46,6 @@ fn prepare_norms(first: u32, rows: u32, lane: u32) {
     workgroupBarrier();
 }
 
-fn scaled(sums: vec4<f32>, row: u32) -> vec4<f32> {
-    return sums * factors[row];
+fn scaled(x: vec4<f32>, row: u32) -> vec4<f32> {
+    return x * factors[row];
 }

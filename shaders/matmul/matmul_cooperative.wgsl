@@ -59,7 +59,8 @@ fn piece_at(i: u32, step: u32, each: u32, first_column: u32) -> Piece {
 }
 
 fn stage_input(i: u32, buffer: u32, x: vec4<f32>) {
-    input_tile[(buffer * SLICES * ROWS + staged_row(i)) * STRIDE + i % 8u] = narrow(within(x));
+    let staged = staged_row(i);
+    input_tile[(buffer * SLICES * ROWS + staged) * STRIDE + i % 8u] = narrow(within(scaled(x, staged % ROWS)));
 }
 
 // Eight elements. Of sixteen lanes that write at once eight begin with the second four, so that they write to other banks.
@@ -96,6 +97,7 @@ fn main(
     }
     let in_row_$X = lane + $Xu * LANES < INPUTS && first_row + staged_row(lane + $Xu * LANES) % ROWS < rows;
 $PREFETCH
+    prepare_norms(first_row, rows, lane);
     var sum_$R_$C = Sum();
     var total_$R_$C = Sum();
     var whole_$R_$Q = vec4<f32>();
@@ -103,13 +105,12 @@ $PREFETCH
     for (var step = 0u; step < steps; step += DEPTH) {
 $STEPS
     }
-    prepare_norms(first_row, rows, lane);
     let columns4 = COLUMNS / 4u;
     if (SLICES > 1u) {
         // Each lane has the sums that it added up.
         let row_$R_$Q = $Ru * 16u + (lane + $Qu * LANES) / columns4;
         let column4_$Q = id.y * columns4 + (lane + $Qu * LANES) % columns4;
-        if (lane + $Qu * LANES < HELD * columns4 && first_row + row_$R_$Q < rows && column4_$Q < params.columns4) { store(first_row + row_$R_$Q, column4_$Q, scaled(whole_$R_$Q, row_$R_$Q)); }
+        if (lane + $Qu * LANES < HELD * columns4 && first_row + row_$R_$Q < rows && column4_$Q < params.columns4) { store(first_row + row_$R_$Q, column4_$Q, whole_$R_$Q); }
     } else {
         for (var strip = 0u; strip < ROWS; strip += HELD) {
             workgroupBarrier();
@@ -122,7 +123,7 @@ $STEPS
                 let row = strip + i / columns4;
                 let column4 = id.y * columns4 + i % columns4;
                 if (first_row + row < rows && column4 < params.columns4) {
-                    store(first_row + row, column4, scaled(sums[i], row));
+                    store(first_row + row, column4, sums[i]);
                 }
             }
         }

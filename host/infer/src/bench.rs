@@ -1,13 +1,14 @@
 //! How fast a model runs on a device: what `tidegate model bench` prints.
 //!
 //! Rates are medians of steps of the decoder, sampling included. KV blocks are not filled first: the time of a step does not
-//! depend on what stands in them. On a slow device fewer steps are taken, and the report says how many.
+//! depend on what stands in them. On a slow device fewer steps are taken, and the report says how many. Decode steps are begun as
+//! serving begins them: where the decoder runs ahead and a step is short, each before the one before it has ended.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidegate_contract::{BLOCK, DecodeError, Decoder, Sampling, StepSequence};
+use tidegate_contract::{BLOCK, DecodeError, Decoder, FedToken, Sampled, Sampling, StepSequence};
 use tidegate_weights::{Checkpoint, DecoderTensor};
 
 use crate::device::{Adapter, DeviceOptions, Gpu, measure_copy_bandwidth};
@@ -25,6 +26,9 @@ pub const SHADER_CACHES: [&str; 3] = [
 
 /// Tokens of the prompt whose first token is waited for.
 pub const PROMPT: usize = 16;
+
+/// The longest step that is begun ahead, as serving has it.
+const LONGEST_AHEAD: Duration = Duration::from_millis(20);
 
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +117,8 @@ pub struct ContextReport {
     pub decode_tokens_per_s: BTreeMap<usize, f64>,
     /// Steps that each is the median of.
     pub decode_steps: BTreeMap<usize, usize>,
+    /// Whether those were begun before the ones before them had ended, by batch.
+    pub decode_ahead: BTreeMap<usize, bool>,
     /// Milliseconds of each of the submissions that a chunk is cut into, on average.
     pub prefill_submission_ms: f64,
     /// Milliseconds of each of the submissions that a decode step is cut into, on average, by batch.
@@ -382,7 +388,7 @@ impl Workload {
         patience: Duration,
     ) -> Result<ContextReport, BenchError> {
         let prompt = self.prefill(context);
-        let (seconds, prefill_steps) = median(decoder, &prompt, patience)?;
+        let (seconds, prefill_steps) = median(decoder, &prompt, patience, false)?;
         let submission_ms = |decoder: &GpuDecoder, seconds: f64| {
             seconds * 1e3 / f64::from(decoder.submissions_last_step().max(1))
         };
@@ -392,6 +398,7 @@ impl Workload {
             prefill_steps,
             decode_tokens_per_s: BTreeMap::new(),
             decode_steps: BTreeMap::new(),
+            decode_ahead: BTreeMap::new(),
             prefill_submission_ms: submission_ms(decoder, seconds),
             decode_submission_ms: BTreeMap::new(),
             bandwidth_share: BTreeMap::new(),
@@ -400,12 +407,16 @@ impl Workload {
         };
         for &batch in &self.batches {
             let step = self.decode(batch, context);
-            let (seconds, steps) = median(decoder, &step, patience)?;
+            let started = Instant::now();
+            decoder.step(&step, &mut Vec::new())?;
+            let ahead = decoder.runs_ahead() && started.elapsed() <= LONGEST_AHEAD;
+            let (seconds, steps) = median(decoder, &step, patience, ahead)?;
             let read = self.weights + (batch * context) as u64 * self.position;
             report
                 .decode_tokens_per_s
                 .insert(batch, batch as f64 / seconds);
             report.decode_steps.insert(batch, steps);
+            report.decode_ahead.insert(batch, ahead);
             report
                 .decode_submission_ms
                 .insert(batch, submission_ms(decoder, seconds));
@@ -420,26 +431,84 @@ impl Workload {
     }
 }
 
-/// Median seconds of a step after one that is not counted, and the steps: some 50, fewer where they take long, at least 3.
+/// Median seconds of a step after one that is not counted, and the steps: some 50, fewer where they take long, at least 3. If it is
+/// begun `ahead`, each sequence has one row, whose token the step before draws, and a step counts from the end of that one.
 fn median(
-    decoder: &mut GpuDecoder,
+    decoder: &mut dyn Decoder,
     step: &[StepSequence],
     patience: Duration,
+    ahead: bool,
 ) -> Result<(f64, usize), DecodeError> {
     const LEAST: usize = 3;
     const MOST: usize = 50;
     let mut sampled = Vec::new();
-    decoder.step(step, &mut sampled)?;
+    let mut run = Steps::begin(decoder, step, ahead)?;
+    run.next(&mut sampled)?;
     let started = Instant::now();
     let mut times = Vec::with_capacity(MOST);
     while times.len() < LEAST || (times.len() < MOST && started.elapsed() < patience) {
         let begun = Instant::now();
-        decoder.step(step, &mut sampled)?;
+        run.next(&mut sampled)?;
         times.push(begun.elapsed().as_secs_f64());
     }
+    run.end(&mut sampled)?;
     times.sort_by(f64::total_cmp);
     let median = (times[(times.len() - 1) / 2] + times[times.len() / 2]) / 2.0;
     Ok((median, times.len()))
+}
+
+/// The same step over and over.
+struct Steps<'a> {
+    decoder: &'a mut dyn Decoder,
+    /// The step, of those that are begun ahead the one that is to be collected next.
+    step: Vec<StepSequence>,
+    ahead: bool,
+}
+
+impl<'a> Steps<'a> {
+    fn begin(
+        decoder: &'a mut dyn Decoder,
+        step: &[StepSequence],
+        ahead: bool,
+    ) -> Result<Steps<'a>, DecodeError> {
+        if ahead {
+            decoder.submit(step)?;
+            decoder.draw(step)?;
+        }
+        Ok(Steps {
+            decoder,
+            step: step.to_vec(),
+            ahead,
+        })
+    }
+
+    /// Waits for a step. The one after it runs by then, if it is begun ahead.
+    fn next(&mut self, sampled: &mut Vec<Sampled>) -> Result<(), DecodeError> {
+        if !self.ahead {
+            return self.decoder.step(&self.step, sampled);
+        }
+        let fed: Vec<FedToken> = (0..self.step.len())
+            .map(|sequence| FedToken {
+                sequence,
+                sampling: sequence,
+            })
+            .collect();
+        self.decoder.submit_after(&self.step, &fed)?;
+        self.decoder.collect(&self.step, sampled)?;
+        for (sequence, drawn) in self.step.iter_mut().zip(sampled.iter()) {
+            // Where no logit is a number, any token will do.
+            sequence.tokens = vec![drawn.token.unwrap_or(0)];
+        }
+        self.decoder.draw(&self.step)
+    }
+
+    /// Waits for what is left.
+    fn end(self, sampled: &mut Vec<Sampled>) -> Result<(), DecodeError> {
+        match self.ahead {
+            true => self.decoder.collect(&self.step, sampled),
+            false => Ok(()),
+        }
+    }
 }
 
 fn kernels(
@@ -453,4 +522,118 @@ fn kernels(
         dispatches: time.dispatches,
     };
     Ok(times.into_iter().map(report).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_contract::DecoderShape;
+
+    /// Notes what it is asked for; draws the number of the step and of the sequence.
+    struct Notes {
+        shape: DecoderShape,
+        calls: Vec<String>,
+        collected: u32,
+    }
+
+    impl Notes {
+        fn note(&mut self, call: &str, step: &[StepSequence]) -> Result<(), DecodeError> {
+            let tokens: Vec<u32> = step.iter().map(|of| of.tokens[0]).collect();
+            self.calls.push(format!("{call} {tokens:?}"));
+            Ok(())
+        }
+    }
+
+    impl Decoder for Notes {
+        fn shape(&self) -> &DecoderShape {
+            &self.shape
+        }
+
+        fn memory(&self) -> u64 {
+            0
+        }
+
+        fn step(&mut self, step: &[StepSequence], _: &mut Vec<Sampled>) -> Result<(), DecodeError> {
+            self.note("step", step)
+        }
+
+        fn submit(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
+            self.note("submit", step)
+        }
+
+        fn submit_after(
+            &mut self,
+            step: &[StepSequence],
+            fed: &[FedToken],
+        ) -> Result<(), DecodeError> {
+            let own = |sequence| FedToken {
+                sequence,
+                sampling: sequence,
+            };
+            assert_eq!(fed, [own(0), own(1)]);
+            self.note("submit after", step)
+        }
+
+        fn draw(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
+            self.note("draw", step)
+        }
+
+        fn collect(
+            &mut self,
+            step: &[StepSequence],
+            sampled: &mut Vec<Sampled>,
+        ) -> Result<(), DecodeError> {
+            self.collected += 1;
+            let token = |sequence| Sampled {
+                token: Some(10 * self.collected + sequence),
+                ..Sampled::default()
+            };
+            *sampled = [0, 1].map(token).to_vec();
+            self.note("collect", step)
+        }
+
+        fn logits(&mut self, _: &[StepSequence], _: &mut Vec<f32>) -> Result<(), DecodeError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn steps_are_begun_before_the_ones_before_them_have_ended_if_they_are_begun_ahead() {
+        let sequence = |block: u32| StepSequence {
+            lora: 0,
+            position: 0,
+            tokens: vec![0],
+            blocks: vec![block],
+            samples: vec![Sampling::default()],
+        };
+        let step = [sequence(0), sequence(1)];
+        let calls = |ahead| {
+            let mut decoder = Notes {
+                shape: DecoderShape {
+                    loras: 0,
+                    vocabulary: 100,
+                    context: 16,
+                    blocks: 2,
+                    max_rows: 2,
+                    max_samples: 2,
+                },
+                calls: Vec::new(),
+                collected: 0,
+            };
+            let (_, steps) = median(&mut decoder, &step, Duration::ZERO, ahead).unwrap();
+            assert_eq!(steps, 3);
+            decoder.calls
+        };
+        assert_eq!(calls(false), ["step [0, 0]"; 4]);
+        let mut expected = vec!["submit [0, 0]".to_owned(), "draw [0, 0]".to_owned()];
+        let mut tokens = [0, 0];
+        for number in 1..=4 {
+            expected.push(format!("submit after {tokens:?}"));
+            expected.push(format!("collect {tokens:?}"));
+            tokens = [10 * number, 10 * number + 1];
+            expected.push(format!("draw {tokens:?}"));
+        }
+        expected.push(format!("collect {tokens:?}"));
+        assert_eq!(calls(true), expected);
+    }
 }

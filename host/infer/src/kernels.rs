@@ -43,7 +43,7 @@ pub use lora::LoraKernel;
 pub use matmul::{
     EmbedKernel, F16_TOLERANCE, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling,
 };
-pub(crate) use matmul::{HEADS_BUFFERS, STREAM_BUFFERS};
+pub(crate) use matmul::{HEADS_BUFFERS, MOST_SUBGROUP, STREAM_BUFFERS};
 pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};
 pub use sampling::{SamplingKernel, SamplingStage};

@@ -50,8 +50,8 @@ pub(crate) struct Beside {
 pub(crate) struct StepCosts {
     steps: u32,
     steps_with_prefill: u32,
-    /// Most rows of a step so far.
-    most_rows: usize,
+    /// The last of the steps with the most rows so far.
+    largest: StepSize,
     /// When the last of them ended: without prompt tokens, and with.
     measured: [Moment; 2],
     /// By what share steps have lately stayed below what was expected at most: without prompt tokens, and with.
@@ -70,13 +70,14 @@ impl StepCosts {
             let now_below = (1.0 - seconds / expected).max(0.0);
             let below = &mut self.below[usize::from(has_prefill)];
             *below = now_below.max(*below + NEARER * (now_below - *below));
-            // What is far beyond all that was measured is expected to be anything.
-            if self.steps >= ENOUGH && size.rows() <= 2 * self.most_rows {
-                seconds = seconds.min(expected * OUTLIER);
+            if self.steps >= ENOUGH {
+                seconds = seconds.min(self.at_most(size, expected) * OUTLIER);
             }
         }
         self.measured[usize::from(has_prefill)] = now;
-        self.most_rows = self.most_rows.max(size.rows());
+        if size.rows() >= self.largest.rows() {
+            self.largest = size;
+        }
         self.steps = self.steps.saturating_add(1);
         let with_prefill = self.steps_with_prefill;
         self.steps_with_prefill = with_prefill.saturating_add(u32::from(has_prefill));
@@ -99,6 +100,14 @@ impl StepCosts {
     /// it is too low rather than too high.
     pub(crate) fn predict(&self, size: StepSize) -> Option<Duration> {
         if self.steps < ENOUGH {
+            return None;
+        }
+        Duration::try_from_secs_f64(self.seconds(size)).ok()
+    }
+
+    /// As [`StepCosts::predict`], but from the first step that was measured on: for what is as well decided otherwise if it is wrong.
+    pub(crate) fn guess(&self, size: StepSize) -> Option<Duration> {
+        if self.steps == 0 {
             return None;
         }
         Duration::try_from_secs_f64(self.seconds(size)).ok()
@@ -155,7 +164,7 @@ impl StepCosts {
         let with = |rows: usize| answers.with_prompt(rows, position);
         let block = self.seconds(with(BLOCK));
         let limit = limit.as_secs_f64().max(block * (1.0 + NO_LONGER));
-        let measured = (2 * self.most_rows).saturating_sub(answers.rows());
+        let measured = (2 * self.largest.rows()).saturating_sub(answers.rows());
         let most = most.min(measured.max(BLOCK));
         let (mut fits, mut too_many) = (BLOCK.min(most), most + 1);
         while too_many - fits > 1 {
@@ -207,6 +216,18 @@ impl StepCosts {
             part(self.trend.of_row()),
             part(self.trend.of_answer()),
         ]
+    }
+
+    /// What is expected of a step at most. Nothing near it was measured where it is more than twice the rows that were: then it may
+    /// be anything up to what as many such steps take as have its rows.
+    fn at_most(&self, size: StepSize, expected: f64) -> f64 {
+        let most = self.largest.rows();
+        if size.rows() <= 2 * most {
+            return expected;
+        }
+        let times = size.rows() as f64 / most.max(1) as f64;
+        let seen = StepSize { decode: 0, ..size };
+        expected.max(self.seconds(self.largest) * times + self.beside_rows(seen))
     }
 
     fn beside_rows(&self, size: StepSize) -> f64 {

@@ -89,6 +89,18 @@ impl<'a> FeedForward<'a> {
         })))
     }
 
+    /// The tensors that are widened to f32, and how many bytes more each takes for it.
+    pub(super) fn widened(&self) -> Vec<(&Tensor<'a>, u64)> {
+        match self {
+            FeedForward::Dense(matrices) => matrices.iter().flat_map(Packing::widened).collect(),
+            FeedForward::Experts(of) => {
+                let shared = of.shared.iter().flatten().flat_map(Packing::widened);
+                let own = of.gate_up.widened().chain(of.down.widened());
+                own.chain(of.router.widened()).chain(shared).collect()
+            }
+        }
+    }
+
     /// Bytes on the device.
     pub(super) fn bytes(&self) -> u64 {
         match self {
@@ -114,16 +126,17 @@ impl ExpertMatrices<'_> {
             let products = |stored| Tested::ExpertProducts(stored, store);
             tested.extend(of.kinds().map(products));
         }
-        let mut products = |of: &Packing<'_>, store| {
-            let products = |stored| Tested::Products(stored, store);
-            tested.extend(of.kinds().map(products));
-        };
         let router = if clamped {
             Store::Bias(None)
         } else {
             Store::Plain
         };
-        products(&self.router, router);
+        let decision = |stored| Tested::Decision(stored, router);
+        tested.extend(self.router.kinds().map(decision));
+        let mut products = |of: &Packing<'_>, store| {
+            let products = |stored| Tested::Products(stored, store);
+            tested.extend(of.kinds().map(products));
+        };
         if let Some([gate_up, down]) = &self.shared {
             products(gate_up, gated);
             products(down, Store::Plain);

@@ -14,7 +14,7 @@ use super::loading::{DecoderLoading, DeviceStepBuffers};
 use super::lora::LoraSizes;
 use super::passes::{Piece, passes};
 use super::scratch::AttentionScratch;
-use super::sizes::{DecoderSizes, decoder_config, tested, weight_bytes};
+use super::sizes::{DecoderSizes, check_experts, decoder_config, tested, weight_bytes, widened};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
 use crate::kernels::{
@@ -140,6 +140,7 @@ impl GpuDecoder {
             tested(checkpoint, config, options, fusion)
         };
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
+        check_experts(config, kernels, || gpu.adapter().to_string())?;
         let fusion = Fusion::of(config, options.kv, kernels, traits);
         let sizes = DecoderSizes {
             loras: LoraSizes::of(checkpoint, config)?,
@@ -192,6 +193,15 @@ impl GpuDecoder {
             "model loaded"
         );
         tell_reencoded(checkpoint)?;
+        for of in widened(checkpoint, config)? {
+            warn!(
+                tensor = of.first,
+                format = of.format,
+                tensors = of.tensors,
+                more_bytes = of.more_bytes,
+                "weights are held as f32, since kernels cannot read them beside others of another format or padded"
+            );
+        }
         let positions = sizes.scratch.positions(sizes.rows, options.context);
         if positions < options.context {
             info!(

@@ -9,7 +9,8 @@ use super::lora::{self, LoraSizes};
 use super::scratch::AttentionScratch;
 use super::{DecoderOptions, StepWords};
 use crate::kernels::{
-    Base, HeadCut, Heads, KernelSet, KernelVariant, NormStore, Store, Tested, asked_for, unit_of,
+    Base, HeadCut, Heads, KernelSet, KernelVariant, NormStore, Routing, Store, Tested, asked_for,
+    unit_of,
 };
 use crate::load_error::LoadError;
 use crate::matrix::{Packing, most_quantized, padded, squares_of};
@@ -145,7 +146,11 @@ impl DecoderSizes {
         let head = padded(config.head_dim);
         let layers = 0..config.layers.len();
         let heads = layers.map(|layer| layer_heads(config, options, layer));
-        let (context, rows) = (options.context, options.max_rows);
+        let context = options.context;
+        // A step of more runs in several passes.
+        let routing = config.experts.as_ref().map(Routing::of);
+        let most = routing.map_or(usize::MAX, |routing| routing.most_rows(kernels.base));
+        let rows = options.max_rows.min(most);
         let scratch = AttentionScratch::new(kernels.base, heads, context, rows);
         let samples = rows.min(options.max_samples);
         DecoderSizes {
@@ -207,6 +212,18 @@ impl DecoderSizes {
             kv_cache: 2 * self.layers as u64 * self.cache,
             activations: elements as u64 * 4 + self.sampler,
         }
+    }
+}
+
+/// Refuses kernels that cannot choose the experts of such a model.
+pub(super) fn check_experts(
+    config: &ModelConfig,
+    kernels: KernelSet,
+    adapter: impl Fn() -> String,
+) -> Result<(), LoadError> {
+    match &config.experts {
+        Some(experts) => Routing::of(experts).check(kernels, adapter),
+        None => Ok(()),
     }
 }
 
@@ -365,6 +382,53 @@ pub(super) fn tested(
         add(Tested::Softcap);
     }
     Ok(tested)
+}
+
+/// Tensors of one format that are widened to f32.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Widened {
+    /// What they are handed on in.
+    pub(super) format: &'static str,
+    /// How many.
+    pub(super) tensors: usize,
+    /// The first of them.
+    pub(super) first: String,
+    /// Bytes that they take more for it, together.
+    pub(super) more_bytes: u64,
+}
+
+/// The tensors that are widened to f32 because their rows share vectors of four with those of another format, or because heads of
+/// their input are padded: by what they are handed on in.
+pub(super) fn widened(
+    checkpoint: &Checkpoint,
+    config: &ModelConfig,
+) -> Result<Vec<Widened>, LoadError> {
+    let mut all: Vec<Widened> = Vec::new();
+    let mut add = |(tensor, more_bytes): (&Tensor<'_>, u64)| {
+        let format = tensor.format().name();
+        match all.iter_mut().find(|of| of.format == format) {
+            Some(of) => {
+                of.tensors += 1;
+                of.more_bytes += more_bytes;
+            }
+            None => all.push(Widened {
+                format,
+                tensors: 1,
+                first: tensor.name().to_owned(),
+                more_bytes,
+            }),
+        }
+    };
+    for layer in 0..config.layers.len() {
+        let matrices = attention_matrices(checkpoint, config, layer, 0)?;
+        matrices
+            .iter()
+            .flat_map(Packing::widened)
+            .for_each(&mut add);
+        let feed_forward = FeedForward::of(checkpoint, config, layer)?;
+        feed_forward.widened().into_iter().for_each(&mut add);
+    }
+    Ok(all)
 }
 
 /// Bytes of the weights as they are packed on the device, and of the rotary tables.

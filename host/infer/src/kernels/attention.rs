@@ -1,5 +1,7 @@
 //! Attention over KV blocks.
 
+mod software;
+
 use tidegate_weights::ModelConfig;
 
 use super::Kernel;
@@ -7,13 +9,16 @@ use super::binding::{Access, Bindings};
 use super::heads::{Heads, KvBuffers};
 use super::kv::{KvPrecision, keys_file};
 use super::norm::{needs, reduction};
-use super::source::{LANES, blocks, for_each, join, shader};
+use super::source::{LANES, join, shader};
 use super::variant::Base;
 use crate::buffer::Buffer;
 use crate::device::Features;
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, Share, SizedKernel, Splits, Work, visible_in};
 use crate::touch::{Area, Touch, Which};
+
+pub(crate) use software::{GROUP, HeadCut, TILE_ROWS, hanging_over};
+use software::{Reads, tile_of};
 
 /// Positions of a split: what one workgroup of a GPU takes at a time.
 pub(crate) const SPLIT: u32 = 256;
@@ -36,119 +41,8 @@ const TILE_STEP: u32 = 32;
 /// Most query heads that are taken together.
 const MOST_UNIT: u32 = 8;
 
-/// Queries that a software adapter takes together: a lane keeps a sum of each in a register.
-const MOST_QUERIES: u32 = 8;
-
-/// Rows that the words of a step name for a tile on a software adapter: as many as one has at most, of one query head each.
-pub(crate) const TILE_ROWS: usize = MOST_QUERIES as usize;
-
-/// Lanes of a workgroup there: one vector of the CPU.
-const NARROW_LANES: u32 = 8;
-
 /// Heads that there is room for sinks of.
 const MOST_SINKS: (&str, u32) = ("MOST_SINKS", ModelConfig::MOST_SINKS as u32);
-
-/// Positions of a group there: four for each lane.
-pub(crate) const GROUP: u32 = 4 * NARROW_LANES;
-
-/// Groups of a workgroup there: for so many keys its queries are told to all lanes once.
-const SPAN: u32 = 16;
-
-/// Quads of a query that are told at once, at most: of eight queries the first cache of a CPU holds no more.
-const MOST_CHUNK: u32 = 16;
-
-/// Pairs of quads of the values that a workgroup there sums up: a quad for each lane.
-const VALUE_PAIRS: u32 = NARROW_LANES / 2;
-
-/// How software adapters read keys and values, two quads of a head at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reads {
-    /// Each quad by itself.
-    Pairs,
-    /// Both at once: in f16 where a head is pairs of quads, and in int8.
-    Wide,
-}
-
-impl Reads {
-    fn of(stride4: u32, kv: KvPrecision) -> Reads {
-        match kv {
-            KvPrecision::F16 if stride4.is_multiple_of(2) => Reads::Wide,
-            KvPrecision::F32 | KvPrecision::F16 => Reads::Pairs,
-            // Heads are padded to pairs.
-            KvPrecision::Int8 => Reads::Wide,
-        }
-    }
-
-    /// Quads of one read.
-    fn unit(self) -> u32 {
-        match self {
-            Reads::Wide => 2,
-            Reads::Pairs => 1,
-        }
-    }
-
-    /// How scales are read beside them: two quads of int8 always lie together.
-    fn scales(kv: KvPrecision) -> &'static str {
-        match kv {
-            KvPrecision::F32 | KvPrecision::F16 => shader!("attention/scales_none.wgsl"),
-            KvPrecision::Int8 => shader!("attention/scales_wide.wgsl"),
-        }
-    }
-
-    fn file(self) -> &'static str {
-        match self {
-            Reads::Pairs => shader!("attention/attention_pairs.wgsl"),
-            Reads::Wide => shader!("attention/attention_pairs_wide.wgsl"),
-        }
-    }
-}
-
-/// How software adapters take a head: by its width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct HeadCut {
-    /// How its keys and values are read.
-    reads: Reads,
-    /// Quads of queries that are told at once.
-    chunk: u32,
-    /// Whether a head is wider than that.
-    several: bool,
-    /// Whether its scores are capped.
-    capped: bool,
-}
-
-impl HeadCut {
-    /// Of a head of so many quads.
-    pub(crate) fn of(stride4: u32, kv: KvPrecision, capped: bool) -> HeadCut {
-        // As few chunks as there can be, of multiples of four quads, with little beyond the head's end.
-        let chunks = stride4.div_ceil(MOST_CHUNK).max(1);
-        HeadCut {
-            reads: Reads::of(stride4, kv),
-            chunk: stride4.div_ceil(chunks).next_multiple_of(4),
-            several: chunks > 1,
-            capped,
-        }
-    }
-
-    /// Every one that there is.
-    pub(crate) fn all(kv: KvPrecision) -> Vec<HeadCut> {
-        let mut all = Vec::new();
-        // Heads of an odd and of an even number of quads, of one chunk and of more.
-        for stride4 in 1..=3 * MOST_CHUNK {
-            for capped in [false, true] {
-                let cut = HeadCut::of(stride4, kv, capped);
-                if !all.contains(&cut) {
-                    all.push(cut);
-                }
-            }
-        }
-        all
-    }
-
-    /// Whether scores are capped.
-    pub(crate) fn capped(self) -> bool {
-        self.capped
-    }
-}
 
 /// One of the kernels of attention. `unit` query heads, all of one key and value head, are taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -237,65 +131,6 @@ pub(crate) fn unit_of(group: u32) -> u32 {
         .unwrap_or(1)
 }
 
-/// Rows that a software adapter takes together at most.
-pub(crate) fn tile_of(unit: u32) -> u32 {
-    (MOST_QUERIES / unit).max(1)
-}
-
-/// Rows that kernels of a software adapter take together: alone, and in tiles where those are more.
-fn rows_of(unit: u32) -> impl DoubleEndedIterator<Item = u32> {
-    let tile = Some(tile_of(unit)).filter(|rows| *rows > 1);
-    [Some(1), tile].into_iter().flatten()
-}
-
-/// Scores and values on a software adapter, of heads so cut.
-fn software(
-    unit: u32,
-    rows: u32,
-    broadcast: bool,
-    kv: KvPrecision,
-    cut: HeadCut,
-) -> [AttentionKernel; 2] {
-    [
-        AttentionKernel::Scores {
-            unit,
-            rows,
-            broadcast,
-            kv,
-            cut,
-        },
-        AttentionKernel::Values {
-            unit,
-            rows,
-            broadcast,
-            kv,
-            reads: cut.reads,
-        },
-    ]
-}
-
-/// The own file of the scores on a software adapter, written out for so many queries.
-fn scores_text(queries: u32, chunk: u32, broadcast: bool) -> String {
-    let told = if broadcast {
-        shader!("attention/attention_queries_broadcast.wgsl")
-    } else {
-        shader!("attention/attention_queries_direct.wgsl")
-    };
-    let pairs = chunk / 2;
-    let key = blocks("$P", pairs, shader!("attention/attention_key.wgsl"));
-    let text = shader!("attention/attention_scores.wgsl")
-        .replace("$QUERIES", told)
-        .replace("$KEY", &key);
-    for_each("$K", queries, &for_each("$P", pairs, &text))
-}
-
-/// The same of the values.
-fn values_text(queries: u32) -> String {
-    let values = blocks("$P", VALUE_PAIRS, shader!("attention/attention_value.wgsl"));
-    let text = shader!("attention/attention_values.wgsl").replace("$VALUES", &values);
-    for_each("$K", queries, &for_each("$P", VALUE_PAIRS, &text))
-}
-
 /// Quads that GPUs read at once.
 fn unit_of_split(kv: KvPrecision) -> u32 {
     match kv {
@@ -319,11 +154,6 @@ fn split_reads(kv: KvPrecision) -> &'static str {
         KvPrecision::F32 | KvPrecision::F16 => shader!("attention/attention_split_plain.wgsl"),
         KvPrecision::Int8 => shader!("attention/attention_split_int8.wgsl"),
     }
-}
-
-/// What the kernels of a software adapter may count as visible: tiles hang over the window, groups over both ends.
-pub(crate) fn hanging_over(window: u32) -> u32 {
-    window.saturating_add(MOST_QUERIES + 2 * GROUP)
 }
 
 impl AttentionKernel {
@@ -404,38 +234,6 @@ impl AttentionKernel {
     }
 
     pub(crate) fn source(self) -> String {
-        let software = |[unit, rows]: [u32; 2],
-                        kv: KvPrecision,
-                        cut: Option<HeadCut>,
-                        reads: Reads,
-                        files: &[&str]| {
-            let shared = [
-                shader!("step.wgsl"),
-                shader!("attention/tables.wgsl"),
-                shader!("attention/paged.wgsl"),
-                kv.file(),
-                shader!("attention/attention.wgsl"),
-                shader!("attention/attention_software.wgsl"),
-                reads.file(),
-                Reads::scales(kv),
-            ];
-            let mut constants = vec![
-                ("HEADS", unit),
-                ("ROWS", rows),
-                ("GROUP", GROUP),
-                ("UNIT", reads.unit()),
-                MOST_SINKS,
-                ("CAPPED", cut.is_some_and(HeadCut::capped).into()),
-            ];
-            if let Some(cut) = cut {
-                constants.extend([
-                    ("SPAN", SPAN),
-                    ("CHUNK", cut.chunk),
-                    ("SEVERAL", cut.several.into()),
-                ]);
-            }
-            join(&constants, &[&shared, files].concat())
-        };
         let (merged, parts) = match self {
             AttentionKernel::Split { merges: true, .. }
             | AttentionKernel::Tile { merges: true, .. } => (
@@ -451,30 +249,14 @@ impl AttentionKernel {
                 broadcast,
                 kv,
                 cut,
-            } => {
-                let text = scores_text(unit * rows, cut.chunk, broadcast);
-                software([unit, rows], kv, Some(cut), cut.reads, &[&text])
-            }
+            } => software::scores_source([unit, rows], broadcast, kv, cut),
             AttentionKernel::Values {
                 unit,
                 rows,
                 broadcast,
                 kv,
                 reads,
-            } => {
-                let lanes = if broadcast {
-                    shader!("attention/attention_lanes_broadcast.wgsl")
-                } else {
-                    shader!("attention/attention_lanes_direct.wgsl")
-                };
-                software(
-                    [unit, rows],
-                    kv,
-                    None,
-                    reads,
-                    &[lanes, &values_text(unit * rows)],
-                )
-            }
+            } => software::values_source([unit, rows], broadcast, kv, reads),
             AttentionKernel::Split { base, unit, kv, .. } => join(
                 &[
                     ("UNIT", unit_of_split(kv)),
@@ -561,17 +343,7 @@ impl AttentionKernel {
         let mut kernels = vec![AttentionKernel::Merge];
         for unit in 1..=MOST_UNIT {
             for kv in KvPrecision::ALL {
-                for broadcast in [false, true] {
-                    for rows in rows_of(unit) {
-                        for cut in HeadCut::all(kv) {
-                            for kernel in software(unit, rows, broadcast, kv, cut) {
-                                if !kernels.contains(&kernel) {
-                                    kernels.push(kernel);
-                                }
-                            }
-                        }
-                    }
-                }
+                kernels.extend(software::in_use(unit, kv));
                 for merges in [false, true] {
                     let bases = [Base::Portable, Base::Subgroup];
                     kernels.extend(bases.map(|base| AttentionKernel::Split {
@@ -598,10 +370,7 @@ impl AttentionKernel {
 pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u32) {
     match base {
         Base::Software => {
-            let visible = (hanging_over(heads.window) as usize).min(positions);
-            // After them what a tile leaves of each lane: the sum of its weights, and of its values by eight quads.
-            let carried = (1 + (heads.stride4() as usize).next_multiple_of(8)) * GROUP as usize;
-            let scores = visible.next_multiple_of(GROUP as usize) + carried;
+            let scores = software::scores_of_head(heads, positions);
             (heads.heads as usize * scores, scores as u32)
         }
         Base::Portable | Base::Subgroup => {
@@ -762,96 +531,6 @@ impl Builder<'_> {
         ];
         let choice = SizedKernel::always(kernel, grid);
         self.dispatch(rows_beyond, &[choice], &buffers, work, &touches)
-    }
-
-    /// The same on a software adapter, as the step says which rows go together ([`Company`](crate::program::Company)): all scores,
-    /// then what is summed up together, then what rows have alone, since that goes on with the sums of their tiles.
-    fn software_attention(
-        &mut self,
-        heads: &Heads,
-        [queries, parameters, scratch, output]: [&Buffer; 4],
-        cache: KvBuffers<'_>,
-    ) -> Result<(), LoadError> {
-        let traits = self.site.traits();
-        let broadcast = traits.features.subgroup && traits.subgroup_lanes[0] >= NARROW_LANES;
-        let unit = unit_of(heads.heads / heads.kv_heads);
-        let cut = HeadCut::of(heads.stride4(), heads.kv, heads.softcap.is_some());
-        let units = Axis::Heads(heads.heads / unit);
-        let elements = heads.stride4().div_ceil(2 * VALUE_PAIRS);
-        let window = heads.window;
-        let row = Area::Cells(u64::from(heads.heads * heads.stride4()) * 16);
-        let cached = Area::Positions {
-            kv_heads: heads.kv_heads,
-            bytes: heads.kv_bytes(),
-            window,
-        };
-        let scored = Area::Parts {
-            bytes: u64::from(heads.heads) * 4,
-            splits: Splits {
-                each: 1,
-                most: u32::MAX,
-                window,
-            },
-        };
-        let part = |rows: u32| match rows {
-            1 => (Count::Alone, Count::VisibleAlone(window), Share::Alone),
-            _ => (
-                Count::Tiles(window),
-                Count::VisibleTogether(window),
-                Share::Together,
-            ),
-        };
-        let kernels = |rows| software(unit, rows, broadcast, heads.kv, cut).map(Kernel::Attention);
-        let work = |share| Work::Positions {
-            each: u64::from(heads.heads * heads.dim),
-            window,
-            share,
-        };
-        let buffers = [
-            self.step,
-            cache.tables,
-            cache.keys,
-            queries,
-            parameters,
-            scratch,
-        ];
-        for rows in rows_of(unit) {
-            let (of, positions, share) = part(rows);
-            let groups = Axis::Per {
-                of: positions,
-                each: GROUP * SPAN,
-            };
-            let [scores, _] = kernels(rows);
-            let grid = [groups, units, Axis::Per { of, each: 1 }];
-            let choice = SizedKernel::always(scores, grid);
-            let touches = [
-                Touch::read(2, cached),
-                Touch::read(3, row),
-                Touch::write(5, scored),
-            ];
-            self.dispatch(of, &[choice], &buffers, work(share), &touches)?;
-        }
-        let buffers = [
-            self.step,
-            cache.tables,
-            cache.values,
-            scratch,
-            parameters,
-            output,
-        ];
-        for rows in rows_of(unit).rev() {
-            let (of, _, share) = part(rows);
-            let [_, values] = kernels(rows);
-            let grid = [Axis::Elements(elements), units, Axis::Per { of, each: 1 }];
-            let choice = SizedKernel::always(values, grid);
-            let touches = [
-                Touch::read(2, cached),
-                Touch::read(3, scored),
-                Touch::write(5, row),
-            ];
-            self.dispatch(of, &[choice], &buffers, work(share), &touches)?;
-        }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use tidegate_contract::SUMS_BY_ROWS;
 use tracing::{info, warn};
 
 use super::self_test::{Tested, Wrong, self_test};
-use super::{Base, KernelSet, KernelVariant, StorageFormat, Subgroups, Tiling};
+use super::{Base, KernelSet, KernelVariant, MOST_SUBGROUP, StorageFormat, Subgroups, Tiling};
 use crate::device::{Features, Gpu};
 use crate::load_error::{LoadError, WrongNumbers};
 use crate::site::{Site, Traits};
@@ -77,6 +77,16 @@ fn can_run(
     reproducible: bool,
 ) -> Result<(), LoadError> {
     has_what_is_needed(traits.features, &adapter, variant)?;
+    let most = traits.subgroup_lanes[1];
+    if variant == KernelVariant::Cooperative && most > MOST_SUBGROUP {
+        return Err(LoadError::Variant {
+            variant: variant.name(),
+            adapter: adapter(),
+            reason: format!(
+                "its subgroups have up to {most} lanes, and the workgroups of these kernels have room for {MOST_SUBGROUP}"
+            ),
+        });
+    }
     if reproducible {
         sums_in_one_order(traits.subgroup_lanes, adapter, variant)?;
     }
@@ -239,6 +249,7 @@ fn needs(variant: KernelVariant) -> Features {
             ..Features::NONE
         },
         KernelVariant::Cooperative => Features {
+            subgroup: true,
             f16: true,
             cooperative: true,
             ..Features::NONE
@@ -289,7 +300,7 @@ fn from_environment(value: Option<String>) -> Result<Option<KernelVariant>, Load
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::Store;
+    use crate::kernels::{MatmulKernel, Store};
 
     #[test]
     fn subgroups_of_a_range_of_sizes_are_no_candidate() {
@@ -307,6 +318,88 @@ mod tests {
         }
         assert_eq!(candidates(false, false), [Portable], "without the feature");
         assert!(unlike_subgroups([4, 64]).contains("4 to 64 lanes"));
+    }
+
+    /// A device that has what a variant needs can compile all of its products.
+    #[test]
+    fn a_variant_needs_what_its_products_need() {
+        let subgroups = Subgroups {
+            broadcast: false,
+            lanes: 32,
+        };
+        for variant in KernelVariant::ALL {
+            let set = KernelSet::of(variant, false, false);
+            let mut left = needs(variant);
+            for stored in StorageFormat::ALL {
+                for (_, tiling) in Tiling::of(set, stored, subgroups) {
+                    let kernel = MatmulKernel {
+                        tiling,
+                        stored,
+                        store: Store::Plain,
+                        normed: false,
+                        routed: false,
+                    };
+                    let more = kernel.needs();
+                    assert!(needs(variant).contains(more), "{variant}: {more}");
+                    left = left.without(more);
+                }
+            }
+            // The base of the others sums over subgroups.
+            if !matches!(variant, KernelVariant::Subgroup) {
+                assert_eq!(left, Features::NONE, "{variant}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_keep_one_order_of_sums_is_refused_where_it_must() {
+        use KernelVariant::{F16, Subgroup};
+        let refused = |lanes, variant| {
+            sums_in_one_order(lanes, || "this adapter".to_owned(), variant)
+                .err()
+                .map(|error| error.to_string())
+        };
+        for variant in KernelVariant::ALL {
+            let of_alike = refused([32, 32], variant);
+            assert_eq!(
+                of_alike.is_some(),
+                variant == F16,
+                "{variant}: {of_alike:?}"
+            );
+            let of_a_range = refused([8, 32], variant);
+            let unlike = matches!(variant, F16 | Subgroup);
+            assert_eq!(of_a_range.is_some(), unlike, "{variant}: {of_a_range:?}");
+        }
+        let error = refused([8, 32], Subgroup).unwrap();
+        for part in [
+            "subgroup",
+            "this adapter",
+            "8 to 32 lanes",
+            "`reproducible = false`",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn cooperative_matrices_of_too_large_subgroups_are_refused_by_name() {
+        let traits = |most| Traits {
+            features: Features::ALL,
+            subgroup_lanes: [4, most],
+            largest_binding: u64::MAX,
+            storage_buffers: u32::MAX,
+        };
+        let asked = |most, variant| {
+            let device = ("that device", false);
+            expected_kernels(traits(most), device, Some(variant), false).map(|set| set.matmul)
+        };
+        let (cooperative, portable) = (KernelVariant::Cooperative, KernelVariant::Portable);
+        assert_eq!(asked(64, cooperative).unwrap(), cooperative);
+        assert_eq!(asked(128, portable).unwrap(), portable);
+        let error = asked(128, cooperative).unwrap_err().to_string();
+        for part in ["cooperative", "that device", "128 lanes", "room for 64"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -18,6 +18,9 @@ const NARROW_LANES: u32 = 8;
 /// Lanes that a GPU has to bring all pairs together.
 const GROUP_LANES: u32 = 256;
 
+/// Turns that the loops of a kernel take at most on a software adapter, which ends them after 65,535 in all.
+const MOST_TURNS: usize = 65_000;
+
 /// Words of a tile of pairs: expert, pairs, two unused, then up to eight pairs.
 const TILE_WORDS: usize = 12;
 
@@ -175,6 +178,42 @@ impl Routing {
     /// Experts of a row, with the shared one.
     pub(crate) fn slots(self) -> u32 {
         self.chosen + u32::from(self.shared)
+    }
+
+    /// Rows of a pass at most: the one invocation that brings pairs together on a software adapter goes over them twice, over tiles once,
+    /// of which there are fewer than pairs, and over the experts three times (`shaders/experts/group_software.wgsl`).
+    pub(crate) fn most_rows(self, base: Base) -> usize {
+        match base {
+            Base::Software => {
+                let pairs = (MOST_TURNS / 3).saturating_sub(self.experts as usize);
+                (pairs / self.chosen.max(1) as usize).max(1)
+            }
+            Base::Portable | Base::Subgroup => usize::MAX,
+        }
+    }
+
+    /// Refuses a choice that takes more turns than there are on a software adapter: for each of the chosen all experts are looked at
+    /// (`shaders/experts/route_software.wgsl`).
+    ///
+    /// # Errors
+    /// The kernels, the adapter, and both numbers.
+    pub(crate) fn check(
+        self,
+        kernels: KernelSet,
+        adapter: impl Fn() -> String,
+    ) -> Result<(), LoadError> {
+        let [experts, chosen] = [self.experts, self.chosen].map(|count| count as usize);
+        let turns = chosen * (experts + 2) + experts;
+        if !software(kernels) || turns <= MOST_TURNS {
+            return Ok(());
+        }
+        Err(LoadError::Variant {
+            variant: kernels.matmul.name(),
+            adapter: adapter(),
+            reason: format!(
+                "to choose {chosen} of {experts} experts takes {turns} turns of a loop, and software adapters end loops after {MOST_TURNS}; ask for `portable` kernels"
+            ),
+        })
     }
 
     /// Rows of the tiles of products with these experts: each with the most rows of a step it is chosen for. A tile is as

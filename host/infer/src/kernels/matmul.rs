@@ -24,7 +24,15 @@ const MOST_LANES: u32 = 256;
 
 /// How far off a sum of products in f16 may be, as a share of all its products' magnitudes: an input and a weight are rounded to 11 bits
 /// each, which is 2^-10 of their product together; what sums in f32 add is little beside it.
+///
+/// That is of inputs and weights from 2^-14 (6.1e-5) to 65,504, between which f16 has all its bits. What is smaller is rounded to a
+/// multiple of 2^-24, so that it is off by up to 2^-25 (3e-8) whatever its own size; what is larger counts as 65,504. Rows whose norm a
+/// product by cooperative matrices does are narrowed after it ([`MatmulKernel::normed`]), so they are held to the share at any magnitude
+/// of the stream, as far as what the norm makes of them is within those limits.
 pub const F16_TOLERANCE: f64 = 1.1e-3;
+
+/// Lanes of a subgroup at most that products by cooperative matrices have room for: four are a workgroup.
+pub(crate) const MOST_SUBGROUP: u32 = MOST_LANES / 4;
 
 /// Lanes of what stands in for a subgroup where cooperative matrices are emulated.
 const EMULATED_LANES: u32 = 32;
@@ -326,7 +334,8 @@ pub struct MatmulKernel {
     pub stored: StorageFormat,
     /// Epilogue.
     pub store: Store,
-    /// Whether sums are scaled as the norm of their row says, whose weights are in the input.
+    /// Whether sums are scaled as the norm of their row says, whose weights are in the input; by cooperative matrices it is the input
+    /// that is scaled, before it is rounded.
     pub normed: bool,
     /// Whether its rows are pairs of a row and an expert, and its weights those of experts.
     pub routed: bool,

@@ -8,8 +8,10 @@ use super::format::GROUP;
 use super::parts::parts;
 use super::{Matrix, Shard, padded};
 use crate::buffer::Buffer;
-use crate::kernels::{EmbedKernel, Kernel, MatmulKernel, QuantizeKernel, Store, Subgroups, Tiling};
-use crate::kernels::{Heads, KvBuffers};
+use crate::kernels::{
+    EmbedKernel, Heads, Kernel, KvBuffers, MOST_SUBGROUP, MatmulKernel, QuantizeKernel, Store,
+    Subgroups, Tiling,
+};
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, SizedKernel, Work};
 use crate::site::Traits;
@@ -32,7 +34,7 @@ pub(super) fn subgroups(traits: Traits) -> Subgroups {
     let [least, most] = traits.subgroup_lanes;
     Subgroups {
         broadcast: traits.features.subgroup && least >= 8,
-        lanes: most.clamp(4, 64),
+        lanes: most.clamp(4, MOST_SUBGROUP),
     }
 }
 

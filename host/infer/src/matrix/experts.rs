@@ -47,6 +47,11 @@ impl<'a> ExpertPacking<'a> {
         self.packing.kinds()
     }
 
+    /// As [`Packing::widened`].
+    pub(crate) fn widened(&self) -> impl Iterator<Item = (&Tensor<'a>, u64)> {
+        self.packing.widened()
+    }
+
     /// Bytes on the device.
     pub(crate) fn bytes(&self) -> u64 {
         self.packing.bytes()

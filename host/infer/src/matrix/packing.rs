@@ -16,15 +16,16 @@ const MOST_COLUMNS: usize = 4 * 65_504;
 /// A matrix to be packed: which row of which tensor each row comes from.
 ///
 /// Tensors are kept as they are stored. Stacked ones of unlike formats become shards of their own. Only where rows alternate
-/// between unlike formats, or where heads of a quantized input must be padded, are they widened to f32.
+/// between unlike formats, or where heads of a quantized input must be padded, are they widened to f32: of experts those whose own gate
+/// and up are unlike.
 pub(crate) struct Packing<'a> {
     tensors: Vec<Tensor<'a>>,
     /// Tensor and row of it; none for a row of zeros.
     rows: Vec<Option<(usize, usize)>>,
     /// A row is cut into blocks of this many elements, each padded by itself.
     block: usize,
-    /// Whether a vector of four rows may come from different tensors.
-    mixed: bool,
+    /// So many tensors beside each other share vectors of four rows; 1 where each has its own.
+    sharing: usize,
     /// Rows that stay together in a shard, a multiple of [`TILE`].
     unit: usize,
 }
@@ -51,16 +52,16 @@ impl<'a> Packing<'a> {
                 .collect::<Vec<_>>()
         };
         let rows = tensors.iter().enumerate().flat_map(rows).collect();
-        let mixed = tensors
-            .iter()
-            .rev()
-            .skip(1)
-            .any(|tensor| tensor.rows() % 4 != 0);
+        let uneven = |tensor: &Tensor<'_>| tensor.rows() % 4 != 0;
+        let sharing = match tensors.iter().rev().skip(1).any(uneven) {
+            true => tensors.len(),
+            false => 1,
+        };
         Packing {
             tensors,
             rows,
             block,
-            mixed,
+            sharing,
             unit: TILE,
         }
     }
@@ -81,13 +82,13 @@ impl<'a> Packing<'a> {
             rows.resize(rows.len().next_multiple_of(TILE), None);
             before += tensors.len();
         }
-        let mixed = of_each.first().is_some_and(|tensors| tensors.len() > 1);
+        let sharing = of_each.first().map_or(1, |tensors| tensors.len().max(1));
         let tensors: Vec<Tensor<'a>> = of_each.into_iter().flatten().collect();
         Packing {
             block: tensors.first().map_or(1, Tensor::width),
             tensors,
             rows,
-            mixed,
+            sharing,
             unit,
         }
     }
@@ -122,7 +123,7 @@ impl<'a> Packing<'a> {
         }
         Packing {
             rows,
-            mixed: false,
+            sharing: 1,
             ..Packing::stacked(tensors)
         }
     }
@@ -137,7 +138,7 @@ impl<'a> Packing<'a> {
             tensors: vec![a, b],
             rows,
             block,
-            mixed: true,
+            sharing: 2,
             unit: TILE,
         }
     }
@@ -178,14 +179,19 @@ impl<'a> Packing<'a> {
         *self.rows.get(index)?
     }
 
-    /// How the rows of a tensor are kept.
-    fn stored(&self, tensor: &Tensor<'_>) -> StorageFormat {
+    /// How the rows of each tensor are kept.
+    fn stored(&self) -> impl Iterator<Item = StorageFormat> {
+        self.tensors.chunks(self.sharing).flat_map(|sharing| {
+            let stored = |tensor: &Tensor<'_>| self.stored_beside(tensor, sharing);
+            sharing.iter().map(stored)
+        })
+    }
+
+    /// How the rows of a tensor are kept that share vectors of four with those of others, or with its own alone.
+    fn stored_beside(&self, tensor: &Tensor<'_>, sharing: &[Tensor<'_>]) -> StorageFormat {
         let own = StorageFormat::of(tensor.format());
-        let alike = !self.mixed
-            || self
-                .tensors
-                .iter()
-                .all(|other| StorageFormat::of(other.format()) == own);
+        let of = |other: &Tensor<'_>| StorageFormat::of(other.format());
+        let alike = sharing.iter().all(|other| of(other) == own);
         let whole = self.block == padded(self.block) || self.block == self.source_width();
         if alike && (own.is_float() || (whole && self.source_width().is_multiple_of(GROUP))) {
             own
@@ -197,7 +203,7 @@ impl<'a> Packing<'a> {
     /// Rows that are stored the same way, each run a multiple of 4 rows.
     fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
-        let kinds: Vec<StorageFormat> = self.tensors.iter().map(|of| self.stored(of)).collect();
+        let kinds: Vec<StorageFormat> = self.stored().collect();
         for (index, row) in self.rows.iter().enumerate() {
             let stored = row.and_then(|(tensor, _)| kinds.get(tensor).copied());
             match (runs.last_mut(), stored) {
@@ -218,6 +224,17 @@ impl<'a> Packing<'a> {
             }
         }
         runs
+    }
+
+    /// The tensors that are widened to f32, and how many bytes more each takes for it than as it is handed on.
+    pub(crate) fn widened(&self) -> impl Iterator<Item = (&Tensor<'a>, u64)> {
+        let groups = self.groups();
+        let tensors = self.tensors.iter().zip(self.stored());
+        tensors.filter_map(move |(tensor, stored)| {
+            let own = StorageFormat::of(tensor.format());
+            let bytes = |stored: StorageFormat| (tensor.rows() * stored.row_bytes(groups)) as u64;
+            (own != stored).then(|| (tensor, bytes(stored).saturating_sub(bytes(own))))
+        })
     }
 
     /// How its rows are stored on the device, in any order and more than once.
@@ -312,5 +329,61 @@ impl<'a> Packing<'a> {
             first: run.first,
             columns: padded(run.rows),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_weights::Format;
+
+    /// Gate and up of three experts, of which one up is in another format; and the same where that is alone in its expert.
+    #[test]
+    fn one_unlike_tensor_widens_what_shares_its_vectors_and_nothing_else() {
+        let (rows, width) = (6, 64);
+        let bytes = vec![0; rows * width * 4];
+        let tensor = |name: &str, format: Format| {
+            let bytes = &bytes[..rows * format.row_bytes(width)];
+            Tensor::in_memory(name, format, rows, width, bytes).unwrap()
+        };
+        let names = |packing: &Packing<'_>| -> Vec<(String, u64)> {
+            let widened = packing.widened();
+            widened
+                .map(|(tensor, more)| (tensor.name().to_owned(), more))
+                .collect()
+        };
+        let kinds = |packing: &Packing<'_>| packing.kinds().collect::<Vec<_>>();
+        let (int8, f32) = (StorageFormat::Int8, StorageFormat::F32);
+        let expert = |number: usize, up: Format| {
+            let gate = tensor(&format!("gate {number}"), Format::Int8);
+            vec![gate, tensor(&format!("up {number}"), up)]
+        };
+        let experts = [Format::Int8, Format::F32, Format::Int8];
+        let packing = Packing::experts(
+            experts
+                .into_iter()
+                .enumerate()
+                .map(|(i, of)| expert(i, of))
+                .collect(),
+        );
+        assert_eq!(kinds(&packing), [int8, f32, int8]);
+        // 6 rows of 64 numbers: 4 bytes each for one, and two scales of 2 bytes.
+        let more = 6 * 64 * 4 - 6 * (64 + 2 * 2);
+        assert_eq!(names(&packing), [("gate 1".to_owned(), more)]);
+        // Each expert's rows are padded to whole tiles.
+        let tiles = (2 * TILE * int8.row_bytes(2) + TILE * f32.row_bytes(2)) as u64;
+        assert_eq!(packing.bytes(), tiles);
+
+        let down =
+            [Format::Int8, Format::F16, Format::Int8].map(|format| vec![tensor("down", format)]);
+        let packing = Packing::experts(down.into());
+        assert_eq!(kinds(&packing), [int8, StorageFormat::F16, int8]);
+        assert_eq!(names(&packing), []);
+
+        // Six rows end within a vector of four, so all that are stacked share one.
+        let stacked = [Format::Int8, Format::F16].map(|format| tensor("part", format));
+        let packing = Packing::stacked(stacked.into());
+        assert_eq!(kinds(&packing), [f32]);
+        assert_eq!(names(&packing).len(), 2);
     }
 }

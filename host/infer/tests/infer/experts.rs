@@ -1,6 +1,6 @@
 //! Mixtures of experts: against the float64 reference, with the same bits beside any other rows, and in what is read.
 
-use tidegate_contract::StepSequence;
+use tidegate_contract::{Sampling, StepSequence};
 use tidegate_infer::device::Sabotage;
 use tidegate_infer::{DecoderOptions, GpuDecoder, KernelVariant, LoadError};
 use tidegate_reference::ReferenceDecoder;
@@ -207,4 +207,77 @@ fn more_experts_than_workgroups_is_refused_by_the_rows_that_would_do() {
             .contains("max_rows is 300, must be between 1 and 258"),
         "{error}"
     );
+}
+
+/// Software adapters end a kernel's loops after some 65,000 turns, and one invocation brings all pairs of rows and experts together: here
+/// 32,768 of them. So such a step runs in several passes.
+#[test]
+fn more_pairs_than_a_software_adapter_has_turns_for_are_brought_together_all_the_same() {
+    let config = ModelConfig {
+        experts: Some(Experts {
+            count: 8,
+            chosen: 8,
+            intermediate: 4,
+            normalized: true,
+            shared: None,
+            layers: vec![true, false, false],
+            clamped: None,
+        }),
+        ..even_config()
+    };
+    let checkpoint = Checkpoint::random(config, Format::F32, 1);
+    let (sequences, length) = (64, 64);
+    let options = DecoderOptions {
+        blocks: sequences * length / 16,
+        max_rows: sequences * length,
+        ..options(KernelVariant::Software)
+    };
+    let mut decoder = load(gpu(), &checkpoint, &options);
+    let mut random = Random(9);
+    let step: Vec<StepSequence> = (0..sequences)
+        .map(|index| {
+            let own = blocks((index * length / 16) as u32, length);
+            StepSequence {
+                samples: vec![Sampling::default()],
+                ..sequence(0, &random.tokens(53, length), &own)
+            }
+        })
+        .collect();
+    let together = logits(&mut decoder, &step);
+    for (index, sequence) in step.iter().enumerate() {
+        let alone = logits(&mut decoder, std::slice::from_ref(sequence));
+        let of = &together[index * 53..][..53];
+        assert_same(of, &alone, &format!("sequence {index}"));
+    }
+}
+
+#[test]
+fn a_choice_of_more_turns_than_a_software_adapter_has_is_refused_by_name() {
+    let config = |count, chosen| ModelConfig {
+        experts: Some(Experts {
+            count,
+            chosen,
+            intermediate: 4,
+            normalized: true,
+            shared: None,
+            layers: vec![true, false, false],
+            clamped: None,
+        }),
+        ..even_config()
+    };
+    let checkpoint = |count, chosen| Checkpoint::random(config(count, chosen), Format::F32, 1);
+    let of_software = options(KernelVariant::Software);
+    let error = GpuDecoder::load(gpu(), &checkpoint(512, 128), &of_software).unwrap_err();
+    let error = error.to_string();
+    for part in [
+        "software kernels cannot run on ",
+        "to choose 128 of 512 experts takes 66304 turns",
+        "after 65000",
+        "ask for `portable` kernels",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+    load(gpu(), &checkpoint(512, 125), &of_software);
+    let portable = options(KernelVariant::Portable);
+    load(gpu(), &checkpoint(512, 128), &portable);
 }

@@ -530,6 +530,112 @@ fn a_row_of_a_tile_has_the_bits_that_it_has_alone_and_in_any_chunk() {
     }
 }
 
+/// What a row does not see has no part in it, and what it sees is counted once, infinite or not.
+#[test]
+fn infinite_values_are_the_same_to_a_row_alone_and_in_a_tile() {
+    const ROWS: usize = 30;
+    let gpus = |(what, _): &(String, Lab)| !what.starts_with("software");
+    for (what, lab) in labs().into_iter().filter(gpus) {
+        let shape = HeadShape::plain(4, 2, 20, 6);
+        let table: Vec<u32> = (0..shape.blocks as u32).collect();
+        let mut random = Random(77);
+        let row = shape.heads * shape.dim;
+        let queries = random.units(ROWS * row);
+        let of_position = shape.kv_heads * shape.dim;
+        let count = shape.blocks * BLOCK * of_position;
+        let (keys, mut values) = (random.units(count), random.units(count));
+        // Each an element of its own, so that the others show who counts what.
+        for position in 40..40 + shape.dim {
+            values[position * of_position + position - 40] = f32::INFINITY;
+        }
+        let attend = |first: usize, rows: usize| {
+            let queries = &queries[first * row..][..rows * row];
+            let step = [sequence(37 + first, rows, &table)];
+            let experiment = lab.attention(shape, queries, [&keys, &values], &step);
+            let experiment = experiment.unwrap();
+            lab.run(&experiment, 1).unwrap();
+            lab.output_of(&experiment, 0, shape.dim).unwrap()
+        };
+        let together = attend(0, ROWS);
+        for first in 0..ROWS {
+            let alone = attend(first, 1);
+            for (index, found) in alone.iter().enumerate() {
+                // Of the first key and value head's queries.
+                let sees = index < 2 * shape.dim && index % shape.dim + 40 <= 37 + first;
+                assert_eq!(
+                    *found == f32::INFINITY,
+                    sees,
+                    "{what}, row {first}, {index}: {found}"
+                );
+            }
+            let expected = &together[first * row..][..row];
+            crate::support::assert_same(&alone, expected, &format!("{what}, row {first}"));
+        }
+    }
+}
+
+/// A row that sees more than 8,192 positions has as many parts on a GPU as there can be, so its workgroups take several splits each: here
+/// beside rows that see fewer, in tiles that end on either side and alone.
+#[test]
+fn rows_on_both_sides_of_8192_positions_are_the_same_in_one_step() {
+    for (what, lab) in labs() {
+        let shape = HeadShape::plain(2, 1, 8, 520);
+        let table: Vec<u32> = (0..520).map(|block| block * 7 % 520).collect();
+        let mut random = Random(8192);
+        let row = shape.heads * shape.dim;
+        let pieces = [
+            (8180, 24),
+            (100, 1),
+            (8300, 1),
+            (8191, 1),
+            (8192, 1),
+            (8210, 20),
+        ];
+        let rows: usize = pieces.iter().map(|(_, rows)| rows).sum();
+        let queries = random.units(rows * row);
+        let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
+        let (keys, values) = (random.units(count), random.units(count));
+        let attend = |queries: &[f32], pieces: &[(usize, usize)]| {
+            let step: Vec<StepSequence> = pieces
+                .iter()
+                .map(|(first, rows)| sequence(*first, *rows, &table))
+                .collect();
+            let experiment = lab.attention(shape, queries, [&keys, &values], &step);
+            let experiment = experiment.unwrap();
+            lab.run(&experiment, 1).unwrap();
+            lab.output_of(&experiment, 0, shape.dim).unwrap()
+        };
+        let together = attend(&queries, &pieces);
+        let positions = pieces
+            .into_iter()
+            .flat_map(|(first, rows)| first..first + rows);
+        let (keys, values) = (wide(&keys), wide(&values));
+        for (index, position) in positions.enumerate() {
+            let query = &queries[index * row..][..row];
+            let found = &together[index * row..][..row];
+            let what = format!("{what}, row {index} at {position}");
+            crate::support::assert_same(found, &attend(query, &[(position, 1)]), &what);
+            let of = |cache: &'_ [f64], position: usize| {
+                let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+                cache[place * shape.dim..][..shape.dim].to_vec()
+            };
+            let seen = 0..=position;
+            let own_keys: Vec<Vec<f64>> = seen.clone().map(|p| of(&keys, p)).collect();
+            let own_values: Vec<Vec<f64>> = seen.map(|p| of(&values, p)).collect();
+            let own_keys: Vec<&[f64]> = own_keys.iter().map(Vec::as_slice).collect();
+            let own_values: Vec<&[f64]> = own_values.iter().map(Vec::as_slice).collect();
+            for head in 0..shape.heads {
+                let query = wide(&query[head * shape.dim..][..shape.dim]);
+                let scale = 1.0 / (shape.dim as f64).sqrt();
+                let expected =
+                    reference::attention(&query, &own_keys, &own_values, scale, None, None);
+                let found = &found[head * shape.dim..][..shape.dim];
+                assert_close(found, &expected, TOLERANCE, &what);
+            }
+        }
+    }
+}
+
 fn check_chunks(what: &str, lab: &Lab, shape: HeadShape, first: usize) {
     const ROWS: usize = 53;
     let table: Vec<u32> = (0..50).map(|block| block * 7 % 50).collect();

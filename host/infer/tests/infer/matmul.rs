@@ -541,6 +541,60 @@ fn products_by_cooperative_matrices_are_as_near_as_f16_allows() {
     }
 }
 
+/// Magnitudes in which f16 has all its bits, from the smallest to the largest; then what the bound does not hold of, as its words say.
+#[test]
+fn products_by_cooperative_matrices_keep_their_bound_as_far_as_f16_goes() {
+    let (width, columns, rows) = (172, 5, 3);
+    for (name, lab) in cooperative_labs() {
+        let mut random = Random(57);
+        // Within a factor of 2, so that all of them are of one magnitude.
+        let mut numbers = |count: usize, magnitude: f32| -> Vec<f32> {
+            let number = |x: f32| (1.0 + x.abs() * 0.999) * x.signum() * magnitude;
+            random.units(count).into_iter().map(number).collect()
+        };
+        let powers = [-14, -13, -7, 0, 7, 15].map(|power| 2.0_f32.powi(power));
+        let pairs = powers.map(|of_x| powers.map(|of_w| [of_x, of_w]));
+        let beyond = [[-24, 0], [0, -24], [17, 0], [30, -14], [0, 17]]
+            .map(|powers: [i32; 2]| powers.map(|power| 2.0_f32.powi(power)));
+        for [of_x, of_w] in pairs.into_iter().flatten().chain(beyond) {
+            let (input, weights) = (numbers(rows * width, of_x), numbers(columns * width, of_w));
+            let bytes = bytemuck::cast_slice(&weights);
+            let tensor = Tensor::in_memory("w", Format::F32, columns, width, bytes).unwrap();
+            let experiment = lab.matmul(vec![tensor], &input, None).unwrap();
+            lab.run(&experiment, 1).unwrap();
+            let found = lab.output_of(&experiment, 0, columns).unwrap();
+            // What the words on the bound make of a number, and how far it is off.
+            let narrowed = |x: &f32| -> (f64, f64) {
+                let (x, step) = (f64::from(*x).clamp(-65_504.0, 65_504.0), 2.0_f64.powi(-25));
+                (x, (x.abs() * 2.0_f64.powi(-11)).max(step))
+            };
+            let mut expected = Vec::new();
+            for x in input.chunks(width) {
+                for w in weights.chunks(width) {
+                    let (mut sum, mut off) = (0.0, 0.0);
+                    for (x, w) in x.iter().map(narrowed).zip(w.iter().map(narrowed)) {
+                        sum += x.0 * w.0;
+                        let apart = x.0.abs() * w.1 + w.0.abs() * x.1 + x.1 * w.1;
+                        let share = F16_TOLERANCE * (x.0 * w.0).abs();
+                        let in_range = x.0.abs().min(w.0.abs()) >= 2.0_f64.powi(-14);
+                        off += if in_range {
+                            share
+                        } else {
+                            apart + 1e-5 * share
+                        };
+                    }
+                    expected.push((sum, off));
+                }
+            }
+            assert_near(
+                &found,
+                &expected,
+                &format!("{name}: {of_x:e} times {of_w:e}"),
+            );
+        }
+    }
+}
+
 /// Weights and inputs have all the bits of f16 and more, so that a sum in another order is another number.
 #[test]
 fn cooperative_matrices_sum_in_one_order_at_any_number_of_rows() {

@@ -281,7 +281,7 @@ fn kernels_that_lack_a_feature_are_refused_by_name() {
         (KernelVariant::F16, "the device lacks f16"),
         (
             KernelVariant::Cooperative,
-            "the device lacks f16, cooperative matrix",
+            "the device lacks subgroup, f16, cooperative matrix",
         ),
     ] {
         let error = refusal(bare_gpu(), &checkpoint, &options(variant)).to_string();

@@ -135,6 +135,36 @@ fn one_slow_step_is_no_measure_and_a_lasting_change_is() {
     close(costs.predict(size(0, 2)).unwrap(), 10 * micros(2000, 0, 2));
 }
 
+/// The first step of so many rows may compile kernels, too: it is no more than as many rows at a time as were measured would take, four
+/// times over, as of any step.
+#[test]
+fn the_first_step_of_many_rows_is_a_measure_within_reason() {
+    let after = |took| {
+        let mut costs = StepCosts::default();
+        for _ in 0..20 {
+            costs.observe(StepSize::answers(8), Duration::from_millis(40), NOW);
+        }
+        costs.observe(size(400, 0), took, NOW);
+        costs.predict(size(400, 0)).unwrap()
+    };
+    let most = 4 * Duration::from_millis(40) * 400 / 8;
+    close(after(Duration::from_secs(60)), most);
+    // What is within it is taken as it is.
+    close(
+        after(most - Duration::from_secs(1)),
+        most - Duration::from_secs(1),
+    );
+}
+
+#[test]
+fn what_is_guessed_is_there_from_the_first_step_on() {
+    let mut costs = StepCosts::default();
+    assert_eq!(costs.guess(size(0, 1)), None);
+    costs.observe(size(0, 1), Duration::from_millis(80), NOW);
+    assert_eq!(costs.predict(size(0, 1)), None);
+    close(costs.guess(size(0, 1)).unwrap(), Duration::from_millis(80));
+}
+
 #[test]
 fn no_part_is_negative() {
     let mut costs = StepCosts::default();

@@ -80,8 +80,9 @@ impl Generator {
         }
         let rows = self.limits.step_tokens.saturating_sub(answers.len());
         self.add_prompts(&mut plan, &prompts, rows);
-        let takes = self.costs.predict(plan.size);
-        if plan.step.is_empty() || takes.is_some_and(|takes| takes > LONGEST) {
+        // Of the first step nothing is known: whoever comes while it runs does not wait for a second like it.
+        let takes = self.costs.guess(plan.size);
+        if plan.step.is_empty() || takes.is_none_or(|takes| takes > LONGEST) {
             return None;
         }
         for key in answers {

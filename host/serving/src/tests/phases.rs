@@ -283,6 +283,9 @@ fn a_reply_that_panics_while_a_step_runs_takes_nothing_of_it() {
 fn ahead(asked: &Ask) -> (Vec<Event>, usize) {
     let events = Events::default();
     let (_engine, model, control) = serve(true, &events, all_well());
+    // Of the first step there is, nobody knows how long it takes.
+    ask("first", 1).of(&model).choice();
+    events.forget();
     let request = asked.request_to(1 << 40, events.reply());
     assert!(model.submit(request).is_ok());
     ended(&events);

@@ -210,6 +210,10 @@ impl Checkpoint {
             Some(format) if can_store(format, tensor, &shape) => {
                 stored.encoded(format_of(format, tensor, &shape))
             }
+            // Whatever tool has quantized it.
+            _ if chooses_experts(tensor) && !stored.format().is_float() => {
+                stored.encoded(Format::F32)
+            }
             _ => stored,
         })
     }
@@ -406,12 +410,15 @@ pub(crate) fn format_of(format: Format, tensor: DecoderTensor, shape: &[usize]) 
 /// Whether a tensor of this shape is a matrix whose rows the format can store. What says which experts a row goes through is
 /// not rounded: it would go through others.
 fn can_store(format: Format, tensor: DecoderTensor, shape: &[usize]) -> bool {
-    let chooses = matches!(
+    matches!(*shape, [_, width] if width.is_multiple_of(format.block()))
+        && (format.is_float() || !chooses_experts(tensor))
+}
+
+fn chooses_experts(tensor: DecoderTensor) -> bool {
+    matches!(
         tensor,
         DecoderTensor::Layer(_, LayerTensor::Router | LayerTensor::SharedRouter)
-    );
-    matches!(*shape, [_, width] if width.is_multiple_of(format.block()))
-        && (format.is_float() || !chooses)
+    )
 }
 
 fn random(

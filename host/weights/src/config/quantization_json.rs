@@ -169,6 +169,7 @@ fn compressed_weights(weights: Raw<'_>, format: &str) -> Result<Scheme, ConfigEr
     let name = format!("compressed-tensors in {format} of {kind}");
     let bits = |allowed| bits(weights, "num_bits", &name, allowed);
     let strategy = weights.text("strategy")?;
+    let symmetric = weights.get("symmetric").is_none() || weights.flag("symmetric")?;
     let by_rows = || match strategy {
         None | Some("group" | "channel" | "tensor") => group(weights, "group_size"),
         Some(other) => Err(unsupported(
@@ -180,7 +181,13 @@ fn compressed_weights(weights: Raw<'_>, format: &str) -> Result<Scheme, ConfigEr
         ("pack-quantized", "int") => Ok(Scheme::CompressedWords {
             bits: bits(&[4, 8])?,
             group: by_rows()?,
+            has_zeros: !symmetric,
         }),
+        // What is no packed whole number has its zero at 0.
+        _ if !symmetric => Err(unsupported(
+            format!("{name} with symmetric false"),
+            "symmetric true, but for pack-quantized of int",
+        )),
         ("int-quantized" | "naive-quantized", "int") => {
             bits(&[8])?;
             Ok(Scheme::CompressedBytes { group: by_rows()? })

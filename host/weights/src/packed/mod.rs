@@ -36,6 +36,8 @@ pub enum Scheme {
         bits: u32,
         /// Elements of a row that share a scale; the whole row where nothing is said.
         group: Option<usize>,
+        /// Whether each group has a zero point of its own: not where weights are symmetric.
+        has_zeros: bool,
     },
     /// compressed-tensors, a byte for each whole number.
     CompressedBytes {

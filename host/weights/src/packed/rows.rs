@@ -194,6 +194,9 @@ impl Groups {
     }
 }
 
+/// What is taken from a number of four bits in int4.
+const MIDDLE: i16 = 8;
+
 impl PackedRows<'_> {
     /// What rows are handed on in: int4 where that says the same, or else int8; f32 where rows are not whole groups of 32.
     pub(crate) fn handed_on(&self) -> Format {
@@ -204,13 +207,26 @@ impl PackedRows<'_> {
         match self.groups {
             Groups::Even(size) if four_bits && size.is_multiple_of(GROUP) => {
                 let groups = self.width.div_ceil(size);
-                let is_middle = |row| (0..groups).all(|group| self.zero(row, group) == 8);
-                match (0..self.rows).all(is_middle) {
+                let is_middle = |row| (0..groups).all(|group| self.zero(row, group) == MIDDLE);
+                match self.has_middle_words() || (0..self.rows).all(is_middle) {
                     true => Format::Int4,
                     false => Format::Int8,
                 }
             }
             _ => Format::Int8,
+        }
+    }
+
+    /// Whether the middle is taken from all numbers of four bits, as whole words say: this is asked each time that a tensor is, and
+    /// there may be a million zeros. Words with places of no row or group may say otherwise.
+    fn has_middle_words(&self) -> bool {
+        match &self.zeros {
+            Zeros::All(zero) => *zero == MIDDLE,
+            Zeros::Words { words, offset } => {
+                let middle = u32::from(((MIDDLE - offset) & 15).unsigned_abs()) * 0x1111_1111;
+                let mut zeros = words.bytes.as_chunks().0.iter();
+                words.bits == 4 && zeros.all(|word| u32::from_le_bytes(*word) == middle)
+            }
         }
     }
 

@@ -56,9 +56,13 @@ impl<'a> Weights {
             Scheme::Awq { group } if parts.has("qweight") => {
                 parts.awq([rows, width], group).map(Some)
             }
-            Scheme::CompressedWords { bits, group } if parts.has("weight_packed") => {
-                parts.compressed_words([rows, width], bits, group).map(Some)
-            }
+            Scheme::CompressedWords {
+                bits,
+                group,
+                has_zeros,
+            } if parts.has("weight_packed") => parts
+                .compressed_words([rows, width], bits, group, has_zeros)
+                .map(Some),
             Scheme::CompressedBytes { group } if parts.dtype("weight") == Some(Dtype::I8) => {
                 parts.compressed_bytes([rows, width], group).map(Some)
             }
@@ -302,13 +306,15 @@ impl<'a> Parts<'a, '_> {
         [rows, width]: [usize; 2],
         bits: u32,
         group: Option<usize>,
+        has_zeros: bool,
     ) -> Result<PackedRows<'a>, TensorError> {
         let per = 32 / bits as usize;
         let size = group.unwrap_or(width);
         let groups = width.div_ceil(size);
         let row_words = width.div_ceil(per);
         let numbers = self.part("weight_packed", Dtype::I32, &[rows, row_words])?;
-        let zeros = if self.has("weight_zero_point") {
+        // Files of symmetric weights have had them too.
+        let zeros = if has_zeros || self.has("weight_zero_point") {
             let row_words = rows.div_ceil(per);
             let bytes = self.part("weight_zero_point", Dtype::I32, &[row_words, groups])?;
             Zeros::Words {

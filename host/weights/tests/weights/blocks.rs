@@ -7,7 +7,7 @@ use tidegate_weights::{
 };
 
 use crate::goldens::golden;
-use crate::made::{BLOCKS, Files, Gguf, gguf_in};
+use crate::made::{BLOCKS, Files, Gguf, Value, gguf, gguf_in};
 use crate::probe::probe;
 
 const GATE: DecoderTensor = DecoderTensor::Layer(0, LayerTensor::Gate);
@@ -212,4 +212,57 @@ fn a_file_of_llama_cpp_s_own_making_holds_what_it_fell_back_to() {
         .map(|of| (of.stored.name(), of.tensors))
         .collect();
     assert_eq!(names, [("q5_0", 12)]);
+}
+
+/// [`gguf`] with two experts, whose router is of the type of this number in these bytes.
+fn with_router(kind: u32, bytes: Vec<u8>) -> Checkpoint {
+    let mut file = gguf()
+        .set("llama.expert_count", Value::U32(2))
+        .set("llama.expert_used_count", Value::U32(1));
+    file.tensors.retain(|(name, ..)| {
+        let dense = ["gate", "up", "down"].map(|part| format!("blk.0.ffn_{part}.weight"));
+        !dense.contains(name)
+    });
+    for part in ["gate", "up", "down"] {
+        let name = format!("blk.0.ffn_{part}_exps.weight");
+        let zeros = vec![0; 2 * 2 * 32 * 32];
+        file.tensors.push((name, vec![32, 32, 2], 1, zeros));
+    }
+    let name = "blk.0.ffn_gate_inp.weight".to_owned();
+    file.tensors.push((name, vec![32, 2], kind, bytes));
+    let files = Files::default().with("m.gguf", file.bytes());
+    let checkpoint = Checkpoint::open(Path::new("m.gguf"), &files).unwrap();
+    checkpoint.check().unwrap();
+    checkpoint
+}
+
+/// What chooses experts is multiplied by kernels of floats, whatever a file has it in.
+#[test]
+fn a_router_is_handed_on_in_floats() {
+    let router = DecoderTensor::Layer(0, LayerTensor::Router);
+    // Of two rows the numbers -16..16, with a scale of 0.25 and of 2.
+    let numbers = -16..16_i8;
+    let rows = [0x3400_u16, 0x4000].map(|scale| {
+        let scale = scale.to_le_bytes().into_iter();
+        scale.chain(numbers.clone().map(|number| number as u8))
+    });
+    let q8_0 = with_router(8, rows.into_iter().flatten().collect());
+    let tensor = q8_0.tensor(router).unwrap();
+    assert_eq!(tensor.format(), Format::F32);
+    let expected = [0.25, 2.0].map(|scale| numbers.clone().map(move |n| f32::from(n) * scale));
+    let expected: Vec<f32> = expected.into_iter().flatten().collect();
+    assert_eq!(tensor.to_f32().unwrap(), expected);
+    // Nothing is lost by it, so there is nothing to tell.
+    let told = q8_0.reencoded().unwrap();
+    assert!(told.iter().all(|of| of.held != Format::F32), "{told:?}");
+
+    // What is not handed on as it is stored becomes f32 and not int8: q5_0, whose numbers are 0..32 less 16.
+    let row = [0x34, 0x3c].map(|high| [&[0, high][..], &[0; 4], &[0; 16]].concat());
+    let q5_0 = with_router(6, row.concat());
+    let tensor = q5_0.tensor(router).unwrap();
+    assert_eq!(tensor.format(), Format::F32);
+    assert_eq!(tensor.to_f32().unwrap(), [[-4.0; 32], [-16.0; 32]].concat());
+
+    let halves = with_router(1, [0x00, 0x3c].repeat(64));
+    assert_eq!(halves.tensor(router).unwrap().format(), Format::F16);
 }

@@ -152,11 +152,15 @@ fn a_conversion_goes_out_from_what_is_stored() {
 /// Each part is left out, of another type, and of another shape in each dimension.
 #[test]
 fn parts_that_are_missing_or_do_not_fit_are_refused_by_name() {
+    let unsymmetric = WORDS.replace(r#""num_bits""#, r#""symmetric":false,"num_bits""#);
+    assert_ne!(unsymmetric, WORDS);
     for (quantization, parts, optional) in [
         (GPTQ, gptq(0x7777_7777), &["g_idx"][..]),
         (AWQ, awq(), &[]),
         (FP8, fp8(), &[]),
         (WORDS, compressed_words(), &["weight_zero_point"]),
+        // Without them they would be read as if they were symmetric.
+        (&unsymmetric, compressed_words(), &[]),
         (BYTES, compressed_bytes(), &[]),
     ] {
         open(quantization, &parts);

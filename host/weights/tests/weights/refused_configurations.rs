@@ -30,6 +30,10 @@ fn packings_of_other_tools_that_are_not_read_are_refused_with_what_is() {
     unlike["config_groups"]["group_1"] = json!({"weights": {"num_bits": 8, "type": "int"}});
     let mut sparse = weights(json!({}));
     sparse["sparsity_config"] = json!({"format": "sparse-24-bitmask"});
+    let mut bytes = weights(json!({"num_bits": 8, "symmetric": false}));
+    bytes["format"] = json!("int-quantized");
+    let mut floats = weights(json!({"num_bits": 8, "type": "float", "symmetric": false}));
+    floats["format"] = json!("float-quantized");
     let mut nothing = weights(json!({}));
     nothing["config_groups"] = json!({"group_0": {"weights": null}});
     let mut empty = weights(json!({}));
@@ -84,6 +88,18 @@ fn packings_of_other_tools_that_are_not_read_are_refused_with_what_is() {
         (
             weights(json!({"type": "float"})),
             "is compressed-tensors in pack-quantized of float, supported",
+        ),
+        (
+            weights(json!({"symmetric": "no"})),
+            "`symmetric` is \"no\", must be true or false",
+        ),
+        (
+            bytes,
+            "is compressed-tensors in int-quantized of int with symmetric false, supported: symmetric true, but for",
+        ),
+        (
+            floats,
+            "is compressed-tensors in float-quantized of float with symmetric false, supported",
         ),
         (
             unlike,

@@ -1,10 +1,10 @@
 //! What a layer with experts runs: the choice, pairs by expert, products with experts, and sums of their outputs.
 
-use super::products::{COLUMNS, Near, Weights, activated, bound, share_of, sums_of};
+use super::products::{COLUMNS, Near, Weights, activated, bound, sums_of};
 use super::{CaseRun, Failure, Numbers, outcome};
 use crate::buffer::Buffer;
 use crate::kernels::lab::{Lab, sequence};
-use crate::kernels::{CombinedWith, KernelVariant, NormStore, Routing, StorageFormat, Store};
+use crate::kernels::{CombinedWith, NormStore, Routing, StorageFormat, Store};
 use crate::load_error::LoadError;
 use crate::matrix::{ExpertInput, ExpertPacking};
 use tidegate_weights::ClampedGate;
@@ -141,12 +141,7 @@ fn products_of_width(
 ) -> Result<(), Failure> {
     let mut numbers = Numbers(9);
     // Inputs are not rounded, whatever the set rounds elsewhere.
-    let share = match lab.kernels.matmul {
-        KernelVariant::F16 | KernelVariant::Cooperative | KernelVariant::Dot => {
-            stored.description().tolerance
-        }
-        _ => share_of(lab.kernels, stored),
-    };
+    let share = stored.description().tolerance;
     let gated = matches!(store, Store::Gated(_));
     let routing = of(5, 2, true, false);
     let (experts, chosen) = (5, 2);

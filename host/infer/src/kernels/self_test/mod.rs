@@ -15,6 +15,8 @@ mod turned;
 
 use std::collections::HashMap;
 
+use products::Product;
+
 use super::lab::{Experiment, Lab};
 use super::{CombinedWith, HeadCut, KernelSet, KvPrecision, NormStore, StorageFormat, Store};
 use crate::device::Gpu;
@@ -27,6 +29,8 @@ pub(crate) enum Tested {
     Products(StorageFormat, Store),
     /// The same of rows whose norm is done by the product.
     NormedProducts(StorageFormat, Store),
+    /// The same of products whose sums decide something.
+    Decision(StorageFormat, Store),
     /// The same of pairs of rows and experts, with the weights of experts.
     ExpertProducts(StorageFormat, Store),
     /// Which experts rows go through, and which rows experts have.
@@ -96,6 +100,7 @@ pub(crate) fn widths(gpu: &Gpu, tested: Tested) -> Vec<usize> {
     match tested {
         Tested::Products(stored, _)
         | Tested::NormedProducts(stored, _)
+        | Tested::Decision(stored, _)
         | Tested::ExpertProducts(stored, _) => products::bound(gpu, stored),
         _ => Vec::new(),
     }
@@ -134,8 +139,13 @@ pub(crate) fn self_test(
         Tested::NormedProducts(stored, Store::Heads(kv)) => {
             turned::heads(&lab, stored, kv, [true, false])
         }
-        Tested::Products(stored, store) => products::products(&lab, stored, store, false),
-        Tested::NormedProducts(stored, store) => products::products(&lab, stored, store, true),
+        Tested::Products(stored, store) => products::products(&lab, stored, store, Product::Plain),
+        Tested::NormedProducts(stored, store) => {
+            products::products(&lab, stored, store, Product::Normed)
+        }
+        Tested::Decision(stored, store) => {
+            products::products(&lab, stored, store, Product::Decision)
+        }
         Tested::ExpertProducts(stored, store) => experts::products(&lab, stored, store),
         Tested::Routing => experts::routing(&lab),
         Tested::Activate => experts::activate(&lab),

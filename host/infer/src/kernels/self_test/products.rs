@@ -102,27 +102,38 @@ impl Weights {
     }
 }
 
+/// What a product is beside weights and epilogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Product {
+    /// Of rows as they are.
+    Plain,
+    /// Of rows whose norm it does.
+    Normed,
+    /// One whose sums decide something, so that no input is rounded but to what it must be for its weights.
+    Decision,
+}
+
 /// Products by every tiling, for all rows of a step and for its samples. Rows of a reproducible set have the same bits in each:
 /// inputs have all the bits of f32, so that another order of sums is seen.
-///
-/// `normed`: of rows whose norm is done by the product.
 pub(super) fn products(
     lab: &Lab,
     stored: StorageFormat,
     store: Store,
-    normed: bool,
+    product: Product,
 ) -> Result<(), Failure> {
     for width in bound(&lab.gpu, stored) {
-        products_of_width(lab, (stored, width), store, normed)?;
+        products_of_width(lab, (stored, width), store, product)?;
     }
     Ok(())
 }
 
 /// How far off a sum may be, as a share of all its products' magnitudes.
-pub(super) fn share_of(kernels: KernelSet, stored: StorageFormat) -> f64 {
+pub(super) fn share_of(kernels: KernelSet, stored: StorageFormat, product: Product) -> f64 {
     let Description { dot, tolerance, .. } = stored.description();
     match kernels.matmul {
-        KernelVariant::F16 | KernelVariant::Cooperative => F16_TOLERANCE,
+        KernelVariant::F16 | KernelVariant::Cooperative if product != Product::Decision => {
+            F16_TOLERANCE
+        }
         KernelVariant::Dot if dot.is_some() => 1e-2,
         _ => *tolerance,
     }
@@ -132,10 +143,11 @@ fn products_of_width(
     lab: &Lab,
     (stored, width): (StorageFormat, usize),
     store: Store,
-    normed: bool,
+    product: Product,
 ) -> Result<(), Failure> {
     let mut numbers = Numbers(3);
-    let share = share_of(lab.kernels, stored);
+    let share = share_of(lab.kernels, stored, product);
+    let normed = product == Product::Normed;
     let gated = matches!(store, Store::Gated(_));
     let weights = Weights::new(&mut numbers, stored, COLUMNS, width)?;
     let ups = if gated { COLUMNS } else { 0 };
@@ -151,12 +163,13 @@ fn products_of_width(
         _ => lab.pack(packing)?,
     };
     let most = 33;
-    let input = numbers.take_full(most * width);
+    let mut input = numbers.take_full(most * width);
     let beside = Beside {
+        product,
         bias: numbers.take(COLUMNS),
         before: numbers.take(most * COLUMNS),
         norm: numbers.take_full(COLUMNS),
-        squares: normed.then(|| squares(&mut numbers, most, width)),
+        squares: normed.then(|| before_norm(&mut numbers, &mut input, width)),
     };
     let squares = beside.squares.as_deref();
     let sums = [&weights, &up].map(|weights| sums_of(weights, &input, share, squares));
@@ -172,13 +185,17 @@ fn products_of_width(
         if rows == 17 && lab.kernels.matmul != KernelVariant::Cooperative {
             continue;
         }
-        // Norms are of all rows.
-        let of = if normed || store == Store::Stream {
+        // Norms are of all rows, and so are decisions.
+        let of = if product != Product::Plain || store == Store::Stream {
             Count::Rows
         } else {
             of
         };
-        let norm = if normed { "norms and " } else { "" };
+        let norm = match product {
+            Product::Plain => "",
+            Product::Normed => "norms and ",
+            Product::Decision => "decisions by ",
+        };
         let case = format!("{norm}{stored:?} weights, width {width}, {store:?}, {rows} of {of:?}");
         let experiment = run(
             lab,
@@ -229,27 +246,35 @@ fn products_of_width(
 
 /// What is beside the weights and the input of a product.
 struct Beside {
+    product: Product,
     bias: Vec<f32>,
     /// In the output.
     before: Vec<f32>,
     /// Weights of the norm that is next.
     norm: Vec<f32>,
-    /// Of the norm that is in the input, if one is: [`squares`].
+    /// Of the norm that is in the input, if one is: [`before_norm`].
     squares: Option<Vec<f32>>,
 }
 
-/// Of the norm of an input.
-pub(super) const EPSILON: f64 = 1e-3;
+/// Of the norm of an input: next to nothing beside a row of magnitude 1, and some of the smallest of [`MAGNITUDES`].
+pub(super) const EPSILON: f64 = 1e-12;
 
-/// Squares of each four elements of rows of this width, 1 on average, so that each row has a factor of its own.
-pub(super) fn squares(numbers: &mut Numbers, rows: usize, width: usize) -> Vec<f32> {
+/// What rows before a norm are larger by than those after it, in turn. A stream has such rows, and what a norm makes of them is about 1;
+/// what rounds its input must not round them before. Powers of two, about 1e5 and 1e-6: beyond all of f16, and below all that it has
+/// with all its bits.
+const MAGNITUDES: [f32; 3] = [1.0, 131_072.0, 1.0 / 1_048_576.0];
+
+/// Makes rows of `width` what they are before a norm, and gives the squares of each four elements: of rows of this width, 1 on average
+/// times the magnitude of the row, so that each row has a factor of its own.
+pub(super) fn before_norm(numbers: &mut Numbers, input: &mut [f32], width: usize) -> Vec<f32> {
     let fours = width.div_ceil(4);
-    let of_row = |numbers: &mut Numbers| {
-        let mean = 2.0 + numbers.next();
-        let squares = (0..fours).map(|_| 4.0 * mean * numbers.full().abs());
-        squares.collect::<Vec<_>>()
-    };
-    (0..rows).flat_map(|_| of_row(numbers)).collect()
+    let mut squares = Vec::with_capacity(input.len() / width * fours);
+    for (row, magnitude) in input.chunks_mut(width).zip(MAGNITUDES.iter().cycle()) {
+        row.iter_mut().for_each(|x| *x *= magnitude);
+        let mean = 4.0 * (2.0 + numbers.next()) * magnitude * magnitude;
+        squares.extend((0..fours).map(|_| mean * numbers.full().abs()));
+    }
+    squares
 }
 
 /// What a product leaves to the norm that is next: rows times its weights, and the squares of each four elements.
@@ -278,7 +303,7 @@ fn next_norm(
     Ok([weighted_rows, found])
 }
 
-/// What the products are, of all rows of the input: `[rows, columns]`; scaled where there are [`squares`].
+/// What the products are, of all rows of the input: `[rows, columns]`; of normed rows where there are squares ([`before_norm`]).
 pub(super) fn sums_of(
     weights: &Weights,
     input: &[f32],
@@ -292,10 +317,11 @@ pub(super) fn sums_of(
             let total: f64 = wide(&squares[row * fours..][..fours]).iter().sum();
             1.0 / (total / weights.width as f64 + EPSILON).sqrt()
         });
+        let input: Vec<f64> = input.iter().map(|x| x * factor).collect();
         let columns = 0..weights.rows.len();
         sums.extend(columns.map(|column| {
-            let (sum, bound) = weights.product(column, input, share);
-            (sum * factor, (bound + 1e-6 * sum.abs()) * factor)
+            let (sum, bound) = weights.product(column, &input, share);
+            (sum, bound + 1e-6 * sum.abs())
         }));
     }
     sums
@@ -349,6 +375,10 @@ fn run(
                 squares: &squares,
             };
             builder.matmul_stream(matrix, buffers, &norm, next)
+        }
+        _ if beside.product == Product::Decision => {
+            let bias = matches!(store, Store::Bias(_)).then_some(&bias);
+            builder.matmul_decision(matrix, bias, buffers)
         }
         Store::Bias(activation) => builder.matmul_bias(matrix, &bias, buffers, activation, of),
         _ => builder.matmul(matrix, buffers, store, of),
@@ -427,24 +457,29 @@ mod tests {
             Tested::NormedProducts(int4, Store::Heads(kv)),
             Tested::NormedProducts(f16, Store::Gated(Activation::Silu)),
             Tested::Embedding(f16),
+            // What decides which experts a row goes through is not rounded.
+            Tested::Decision(StorageFormat::F32, Store::Plain),
+            Tested::Decision(f16, Store::Bias(None)),
             // Experts are multiplied by kernels that round nothing, of weights that lie as for the others.
             Tested::ExpertProducts(f16, Store::Plain),
             Tested::ExpertProducts(int4, Store::Gated(Activation::Silu)),
         ] {
             assert_eq!(self_test(&gpu, set, tested).unwrap(), None, "{tested:?}");
         }
-        for (_, tiling) in Tiling::of(
-            set,
-            f16,
-            Subgroups {
-                broadcast: false,
-                lanes: 4,
-            },
-        ) {
+        let subgroups = Subgroups {
+            broadcast: false,
+            lanes: 4,
+        };
+        let products = Tiling::of(set, f16, subgroups).into_iter();
+        let decisions = Tiling::of_decisions(set, f16, subgroups).into_iter();
+        let products = products.map(|(_, tiling)| (tiling, Store::Stream));
+        for (tiling, store) in
+            products.chain(decisions.map(|(_, tiling)| (tiling, Store::Bias(None))))
+        {
             let kernel = Kernel::Matmul(MatmulKernel {
                 tiling,
                 stored: f16,
-                store: Store::Stream,
+                store,
                 normed: false,
                 routed: false,
             });

@@ -2,7 +2,7 @@
 
 use tidegate_contract::BLOCK;
 
-use super::products::{EPSILON, Near, Weights, share_of, squares, sums_of, widths};
+use super::products::{EPSILON, Near, Product, Weights, before_norm, share_of, sums_of, widths};
 use super::rows::{turned, written};
 use super::{CaseRun, Failure, Numbers, wide};
 use crate::kernels::lab::{Experiment, HeadShape, Lab, sequence};
@@ -91,8 +91,8 @@ fn heads_of_shape(
     let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
     let packing = Packing::turned_heads(tensors, dim, &[half, half, 0]);
     let matrix = lab.pack_in_shards(packing, stored)?;
-    let input = numbers.take_full(MOST * width);
-    let squares = normed.then(|| squares(&mut numbers, MOST, width));
+    let mut input = numbers.take_full(MOST * width);
+    let squares = normed.then(|| before_norm(&mut numbers, &mut input, width));
     let angles = (0..shape.context * half).map(|_| [numbers.full(), numbers.full()]);
     let angles: Vec<[f32; 2]> = angles.collect();
     let biases = numbers.take_full(count * dim);
@@ -113,7 +113,12 @@ fn heads_of_shape(
         squares,
         angles,
     };
-    let share = share_of(lab.kernels, stored);
+    let product = if normed {
+        Product::Normed
+    } else {
+        Product::Plain
+    };
+    let share = share_of(lab.kernels, stored, product);
     let sums = weights
         .each_ref()
         .map(|weights| sums_of(weights, &inputs.input, share, inputs.squares.as_deref()));

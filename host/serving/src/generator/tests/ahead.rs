@@ -161,6 +161,29 @@ fn steps_that_are_long_are_not_begun_ahead() {
     }
 }
 
+/// From the first step on: of that nothing is known, and of the others as much as it has shown.
+#[test]
+fn no_step_is_begun_ahead_before_one_was_measured() {
+    for (milliseconds, begun_ahead) in [(5, 18), (80, 0)] {
+        let never_ends = |history: &[u32], logits: &mut [f32]| {
+            hashed(history, logits);
+            logits[EOS as usize] = -1.0;
+        };
+        let mut bench = Bench {
+            ahead: true,
+            ..Bench::with(shape(2, 64, 256), limits(), Arc::new(never_ends), None)
+        };
+        bench.time_of = match milliseconds {
+            5 => |_, _| Duration::from_millis(5),
+            _ => |_, _| Duration::from_millis(80),
+        };
+        let pending = bench.submit(&ask("first", 20));
+        assert_eq!(bench.run(), 20);
+        check(&ask("first", 20), &pending, 256, &never_ends);
+        assert_eq!(bench.begun_ahead, begun_ahead, "{milliseconds} ms");
+    }
+}
+
 #[test]
 fn whoever_waits_has_a_place_that_is_sure_to_be_free_at_once() {
     let limits = Limits {

@@ -18,6 +18,7 @@ use std::time::Duration;
 use tidegate_contract::{Decoder, DecoderShape, Sampled, StepSequence};
 
 use super::{DraftModel, Generator, Limits, StepPlan, Verdict};
+use crate::costs::StepSize;
 use crate::order::Moment;
 use crate::stats::{Counters, ModelStats};
 use crate::tests::support::*;
@@ -95,8 +96,12 @@ impl Bench {
         }
     }
 
-    /// The same, with the next step begun while one runs.
-    fn ahead(self, ahead: bool) -> Bench {
+    /// The same, with the next step begun while one runs, and a first one measured, so that the next may be.
+    fn ahead(mut self, ahead: bool) -> Bench {
+        if ahead {
+            let first = StepSize::answers(1);
+            self.generator.costs.observe(first, time_of(0, 1), self.now);
+        }
         Bench { ahead, ..self }
     }
 

@@ -40,6 +40,11 @@ impl Events {
         self.0.lock().unwrap().clone()
     }
 
+    /// Whatever happened so far is no part of the test.
+    pub(crate) fn forget(&self) {
+        self.0.lock().unwrap().clear();
+    }
+
     /// How many of these there were.
     pub(crate) fn count(&self, of: fn(&Event) -> bool) -> usize {
         self.all().iter().filter(|event| of(event)).count()

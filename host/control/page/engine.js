@@ -45,7 +45,8 @@ function Model({ model, state }) {
       <dl class="gauges">
         <div><dt>Sequences</dt><dd>${model.running} <span class="unit">of ${model.sequences} run</span>, ${count(model.waiting)}
           <span class="unit"> wait</span> <${Bar} value=${model.running} of=${model.sequences} label="Sequences" /></dd></div>
-        ${held && html`<div><dt>KV blocks</dt><dd>${count(model.blocks_used)} <span class="unit">of ${count(model.blocks)}</span>
+        ${held && html`<div><dt>KV blocks</dt><dd>${count(model.blocks_used)} <span class="unit">of ${count(model.blocks)}</span>${model.blocks_pinned > 0 && html`, ${count(model.blocks_pinned)}
+          <span class="unit">pinned</span>`}
           <${Bar} value=${model.blocks_used} of=${model.blocks} label="KV blocks" /></dd></div>`}
         <div><dt>Memory on the adapter</dt><dd>${bytes(model.memory)}</dd></div>
       </dl>

@@ -33,6 +33,9 @@ pub struct ModelReport {
     pub blocks: usize,
     /// KV blocks in use.
     pub blocks_used: usize,
+    /// KV blocks that prefixes of stages are pinned in.
+    #[serde(default)]
+    pub blocks_pinned: usize,
     /// Requests answered.
     pub answered: u64,
     /// Requests that failed, whatever the reason.

@@ -90,6 +90,48 @@ pub enum LoadError {
         /// What it is.
         value: String,
     },
+    /// More is to be pinned than may be.
+    #[error(
+        "model {name}: what the prompts of {stages} begin with takes {pinned} KV blocks, and at most {most} of its {blocks} may \
+         be pinned: half, and none that one sequence of its whole context needs; pin fewer, or give it more KV memory or less \
+         context"
+    )]
+    Pinned {
+        /// The model.
+        name: String,
+        /// Whose prompts are pinned.
+        stages: String,
+        /// Blocks that they take.
+        pinned: usize,
+        /// Blocks there are.
+        blocks: usize,
+        /// Blocks that may be pinned.
+        most: usize,
+    },
+    /// What is to be pinned goes through a low-rank adapter that the model does not have.
+    #[error(
+        "model {name}: what is pinned for {stage} goes through low-rank adapter {lora}, and there are {loras}"
+    )]
+    PinnedThrough {
+        /// The model.
+        name: String,
+        /// Whose prompts are pinned.
+        stage: String,
+        /// The adapter.
+        lora: u32,
+        /// Adapters there are.
+        loras: usize,
+    },
+    /// What is to be pinned could not be computed.
+    #[error("model {name} fails to compute what is pinned for {stage}: {error}")]
+    PinFailed {
+        /// The model.
+        name: String,
+        /// Whose prompts are pinned.
+        stage: String,
+        /// Why.
+        error: DecodeError,
+    },
     /// It was not loaded in time; if it comes later it is dropped.
     #[error("model {name} was not loaded within {limit:?}")]
     TookTooLong {

@@ -13,7 +13,7 @@
 //! - every accepted request ends with exactly one `done`, also when a reply panics, a device fails or the engine ends;
 //! - an answer depends on its request only, as far as the decoder's draws do: never on what ran beside it, on how its
 //!   prompt was cut into pieces, on blocks it found, lost or shared, on guesses, or on whether it was resumed;
-//! - a request that ended holds no block; no queue holds more than its limit;
+//! - a request that ended holds no block, and what is pinned leaves room for any that is taken; no queue holds more than its limit;
 //! - nothing here waits without a limit, and no lock is held while a decoder, a loader or a reply is called.
 
 #![forbid(unsafe_code)]
@@ -40,6 +40,7 @@ mod model;
 mod options;
 mod order;
 mod parameters;
+mod pins;
 mod remaining;
 mod reply;
 mod request;
@@ -60,4 +61,5 @@ pub use options::{
     Draft, EngineOptions, LoadDecoder, LoadEncoder, MOST_GUESSES, ModelLoader, ModelOptions,
     ModelSource,
 };
+pub use pins::{Pin, most_pinned, pinned_blocks};
 pub use stats::{EngineStats, ModelStats, ReplacedStats};

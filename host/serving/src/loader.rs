@@ -17,6 +17,7 @@ use crate::generator::{Generator, Limits, context_of};
 use crate::hosted::{Core, Hosted};
 use crate::model::Loaded;
 use crate::options::{Draft, MOST_GUESSES, ModelSource};
+use crate::pins::Pins;
 use crate::request::Places;
 use crate::slot::Slot;
 use crate::stats::Counters;
@@ -144,6 +145,7 @@ fn load(
     let mut loaders = Loaders {
         load: source.load,
         draft: options.draft.map(|Draft { load, .. }| load),
+        pins: Pins::default(),
     };
     let parts = load_parts(name, &mut loaders, false)?;
     let memory = parts.memory();
@@ -181,7 +183,7 @@ fn load(
         tokenizer: source.tokenizer,
     };
     let core = match parts {
-        DeviceModel::Decoder(decoder, draft) => {
+        DeviceModel::Decoder(mut decoder, draft) => {
             let shape = decoder.shape().clone();
             if loaded.tokenizer.vocabulary() > shape.vocabulary {
                 return Err(LoadError::Vocabulary {
@@ -211,7 +213,10 @@ fn load(
             }
             let sequences = limits.clone().within(&shape).sequences;
             loaded.facts.sequences = u32::try_from(sequences).unwrap_or(u32::MAX);
-            let generator = Generator::new(shape, limits, counters, draft);
+            let pins = Pins::new(name, options.pins, &shape)?;
+            pins.write(name, decoder.as_mut())?;
+            loaders.pins = pins.clone();
+            let generator = Generator::new(shape, limits, counters, draft, pins);
             Core::generating(decoder, generator)
         }
         DeviceModel::Encoder(encoder) => {

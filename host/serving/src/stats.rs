@@ -45,6 +45,8 @@ pub struct ModelStats {
     pub blocks_used: usize,
     /// KV blocks that are kept for prompts that begin alike, held by none.
     pub blocks_cached: usize,
+    /// KV blocks that are pinned, whether or not answers in the making hold them too.
+    pub blocks_pinned: usize,
     /// Requests that ended with an answer, in total.
     pub answered: u64,
     /// Requests of the stream that ended with an error, in total: those of the next three together.
@@ -143,6 +145,7 @@ pub(crate) struct Counters {
     pub(crate) blocks: AtomicU64,
     pub(crate) blocks_used: AtomicU64,
     pub(crate) blocks_cached: AtomicU64,
+    pub(crate) blocks_pinned: AtomicU64,
     pub(crate) answered: AtomicU64,
     pub(crate) failed_otherwise: AtomicU64,
     pub(crate) expired: AtomicU64,
@@ -187,6 +190,7 @@ impl Default for Counters {
             blocks: AtomicU64::default(),
             blocks_used: AtomicU64::default(),
             blocks_cached: AtomicU64::default(),
+            blocks_pinned: AtomicU64::default(),
             answered: AtomicU64::default(),
             failed_otherwise: AtomicU64::default(),
             expired: AtomicU64::default(),
@@ -243,6 +247,7 @@ impl Counters {
             blocks: size(&self.blocks),
             blocks_used: size(&self.blocks_used),
             blocks_cached: size(&self.blocks_cached),
+            blocks_pinned: size(&self.blocks_pinned),
             answered: total(&self.answered),
             failed: expired + hopeless + failed_otherwise,
             expired,

@@ -31,6 +31,7 @@ mod model_commands;
 mod models;
 mod native;
 mod page;
+mod pinned;
 mod polyglot;
 mod pressure;
 mod private_letters;

@@ -16,12 +16,13 @@ pub(crate) struct ModelNow {
 /// Models of this machine, and their adapters.
 pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
     type Figure = (&'static Family, fn(&ModelStats) -> u64);
-    const FIGURES: [Figure; 20] = [
+    const FIGURES: [Figure; 21] = [
         (&table::MODEL_MEMORY, |m| m.memory),
         (&table::MODEL_RUNNING, |m| m.running as u64),
         (&table::MODEL_KV_BLOCKS, |m| m.blocks as u64),
         (&table::MODEL_KV_USED, |m| m.blocks_used as u64),
         (&table::MODEL_KV_CACHED, |m| m.blocks_cached as u64),
+        (&table::MODEL_KV_PINNED, |m| m.blocks_pinned as u64),
         (&table::MODEL_REPLACED_MEMORY, |m| m.replaced.memory),
         (&table::MODEL_REPLACED_WAITING, |m| m.replaced.waiting),
         (&table::MODEL_REPLACED_RUNNING, |m| m.replaced.running),

@@ -16,6 +16,7 @@ use super::biased;
 use super::fit::{adapting, around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, UsedAdapter};
 use super::open::{ModelFile, Splits, open_lora};
+use super::pinned;
 use super::source::source;
 use crate::exit::with_causes;
 use crate::metrics::ModelNow;
@@ -220,6 +221,7 @@ impl HostedModel {
             running: stats.running,
             blocks: stats.blocks,
             blocks_used: stats.blocks_used,
+            blocks_pinned: stats.blocks_pinned,
             answered: stats.answered,
             // Those that expired or were hopeless are among them.
             failed: stats.failed,
@@ -303,7 +305,8 @@ fn load(
         false => Some(file.adapted(loras)?),
     };
     let source_file = with_adapters.as_ref().unwrap_or(file);
-    let mut source = source(model, adapters.limits(), adapter, source_file)?;
+    let pins = pinned::pins(pipeline, index, file)?;
+    let mut source = source(model, adapters.limits(), adapter, source_file, pins)?;
     let structures = asking(pipeline, index).filter_map(|(_, _, kind)| match &kind.ask {
         Ask::Generate(generate) => generate.parameters.structure.clone(),
         Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,

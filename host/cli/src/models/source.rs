@@ -9,7 +9,9 @@ use tidegate_infer::{
     AdapterKind, DecoderOptions, EncoderOptions, Gpu, GpuDecoder, GpuEncoder, LoadError,
     MemoryReport,
 };
-use tidegate_serving::{Draft, LoadDecoder, LoadEncoder, ModelLoader, ModelOptions, ModelSource};
+use tidegate_serving::{
+    Draft, LoadDecoder, LoadEncoder, ModelLoader, ModelOptions, ModelSource, Pin, pinned_blocks,
+};
 use tidegate_telemetry::{Work, WorkKind};
 use tidegate_weights::Checkpoint;
 
@@ -22,12 +24,13 @@ use crate::terminal::works;
 /// How long a step should take while prompts are read beside answers: with a GPU, and with software.
 const STEP: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
 
-/// The model in these files, to be loaded by an engine of the adapter.
+/// The model in these files, to be loaded by an engine of the adapter, and what is pinned of it.
 pub(crate) fn source(
     model: &Model,
     engine: Engine,
     adapter: &Arc<UsedAdapter>,
     file: &ModelFile,
+    pins: Vec<Pin>,
 ) -> anyhow::Result<ModelSource> {
     let context = context(model, file);
     let facts = ModelFacts {
@@ -50,13 +53,16 @@ pub(crate) fn source(
     let checkpoint = file.checkpoint.clone();
     let (bytes, load) = match file.makes() {
         Makes::Text => {
-            let sizes = decoder_options(model, engine, &checkpoint, context)?;
+            let pinned = pinned_blocks(&pins);
+            let sizes = decoder_options(model, engine, &checkpoint, context, pinned)?;
+            options.pins = pins;
             if let Some(path) = &model.draft {
                 let draft = Arc::new(open_checkpoint(path)?);
                 let own = draft.decoder().map_or(context, |config| config.context);
+                // It writes all of each prompt itself.
                 let sizes = DecoderOptions {
                     context: context.min(own),
-                    ..sizes.clone()
+                    ..decoder_options(model, engine, &checkpoint, context, 0)?
                 };
                 options.draft = Some(Draft {
                     bytes: MemoryReport::estimate(&draft, &sizes)?.total(),

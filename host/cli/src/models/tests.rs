@@ -246,3 +246,178 @@ fn an_adapter_that_does_not_fit_is_found_before_anything_is_loaded() {
         "{mistake}"
     );
 }
+
+/// A system message of several KV blocks of the demo's model.
+const KIND: &str = "You answer mails to a shop. Be kind, be short, and never promise what the shop cannot keep: refunds take a \
+                    week, parcels three days, and nobody knows more than the parcel service does.";
+
+/// Stages that ask these models, each with the same beginning, pinned or not.
+fn pinning(models: &[&str], pin: bool) -> String {
+    let stages = models.iter().enumerate().map(|(at, model)| {
+        format!(
+            "[[stage]]\nname = \"pins-{at}\"\nmodel = \"{model}\"\nprompt = \"{{text}}\"\nsystem = {KIND:?}\nmax-tokens = 8\n\
+             pin-prefix = {pin}\n"
+        )
+    });
+    stages.collect()
+}
+
+/// The answer to the demo's question behind that beginning.
+fn ask_kindly(model: &dyn Model, id: u64) -> Vec<u32> {
+    let (sender, receiver) = channel();
+    let messages = vec![
+        Message::new(Role::System, KIND),
+        Message::new(Role::User, "where is my parcel"),
+    ];
+    let request = Request {
+        id: RequestId(id),
+        attempt: 1,
+        seed: 0,
+        task: ModelTask::Generate {
+            prompt: Prompt::Chat(messages.into()),
+            forced_prefix: Vec::new(),
+            parameters: Parameters {
+                max_tokens: 8,
+                ..Parameters::default()
+            },
+        },
+        class: 0,
+        deadline: None,
+        reply: Box::new(Waiting(sender)),
+    };
+    assert!(model.submit(request).is_ok());
+    match receiver.recv_timeout(Duration::from_secs(120)).unwrap() {
+        Ok(Answer {
+            made: Made::Choices(choices),
+            ..
+        }) => choices[0].tokens.clone(),
+        other => panic!("no answer but {other:?}"),
+    }
+}
+
+#[test]
+fn what_stages_pin_is_shared_and_each_adapter_has_its_own() {
+    let adapters = tempfile::tempdir().unwrap();
+    write_adapter(adapters.path(), 0.5);
+    let lora = format!(
+        "[model.strong]\ntype = \"lora\"\nbase = \"support\"\npath = {:?}\n",
+        adapters.path()
+    );
+    let mut answers = Vec::new();
+    let mut pinned = Vec::new();
+    for (models, pin) in [
+        (&["support", "strong"][..], false),
+        (&["support", "support", "strong"], true),
+        (&["support"], true),
+    ] {
+        let has_lora = models.contains(&"strong");
+        let more = match has_lora {
+            true => lora.clone(),
+            false => String::new(),
+        };
+        let pipeline = Arc::new(pipeline_of(&format!("{more}{}", pinning(models, pin))));
+        let found = super::check(&pipeline);
+        assert!(found.mistakes.is_empty(), "{:?}", found.mistakes);
+        assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+        let Ok(loaded) = crate::wire::load_models(&pipeline, Some("cpu"), &BTreeMap::new()) else {
+            panic!("the models are loaded");
+        };
+        let Some(Served::Hosted(base)) = &loaded[0] else {
+            panic!("the base is loaded");
+        };
+        let blocks = base.report().blocks_pinned;
+        pinned.push(blocks);
+        let mut hits = 0;
+        let mut one = Vec::new();
+        for (served, id) in loaded.iter().flatten().zip(1..) {
+            one.push(ask_kindly(served.model().as_ref(), id));
+            let found = base.report().prefix_hit_tokens as usize - hits;
+            hits += found;
+            let of_each = blocks * tidegate_contract::BLOCK / if has_lora { 2 } else { 1 };
+            assert_eq!(found, of_each, "{models:?} {pin}");
+        }
+        answers.push(one);
+        // Pins come to the blocks of the sequences.
+        assert_eq!(base.report().blocks, 2 * 16 + blocks);
+    }
+    assert!(
+        pinned[2] >= 2 && pinned == [0, 2 * pinned[2], pinned[2]],
+        "{pinned:?}"
+    );
+    assert_eq!(answers[0], answers[1], "the same with and without");
+    assert_eq!(answers[0][0], answers[2][0]);
+    assert_ne!(answers[0][0], answers[0][1]);
+}
+
+#[test]
+fn what_cannot_be_pinned_is_said_with_its_numbers() {
+    let mistakes = |more: &str| super::check(&pipeline_of(more));
+    let few = pinning(&["support", "support"], true);
+    let found = mistakes(&few.replace("prompt = \"{text}\"", "prompt = \"a {text}\""));
+    assert!(found.mistakes.is_empty(), "{:?}", found.mistakes);
+    // Two sequences of 16 blocks each leave 16, less by the memory that is given: 20 blocks of them all.
+    let with_memory = |bytes: u64, stages: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipeline.toml");
+        std::fs::write(directory.path().join("in.jsonl"), "{}\n").unwrap();
+        let file = format!(
+            "[pipeline]\nname = \"ask\"\n[source.in]\ntype = \"file\"\npaths = [\"in.jsonl\"]\n[model.support]\npath = {MODEL:?}\n\
+             adapter = \"cpu\"\nsequences = 2\ncontext = 256\nkv-memory = \"{bytes}B\"\n{stages}[sink.out]\ntype = \"file\"\npath = \"out.jsonl\"\n"
+        );
+        std::fs::write(&path, file).unwrap();
+        config::load(&path).unwrap()
+    };
+    let stages = pinning(&["support"], true);
+    let block = {
+        let file = super::ModelFile::open(Path::new(MODEL), super::Splits::Named(None)).unwrap();
+        let model = with_memory(1 << 20, &stages).models[0].clone();
+        super::sizes::kv_room(&model, &file.checkpoint)
+            .unwrap()
+            .block
+    };
+    let pipeline = with_memory(17 * block, &stages);
+    let found = super::check(&pipeline).mistakes;
+    let [mistake] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(mistake.key, "stage.pins-0.pin-prefix");
+    assert!(
+        mistake
+            .what
+            .contains("at most 1 of the 17 that model \"support\" has may be pinned"),
+        "{mistake}"
+    );
+    // Started all the same, it is refused by the engine.
+    let Err(crate::exit::Failure::Run(error)) =
+        crate::wire::load_models(&Arc::new(pipeline), Some("cpu"), &BTreeMap::new())
+    else {
+        panic!("it is loaded");
+    };
+    assert!(
+        format!("{error:#}").contains("at most 1 of its 17 may be pinned"),
+        "{error:#}"
+    );
+    assert!(
+        super::check(&with_memory(40 * block, &stages))
+            .mistakes
+            .is_empty()
+    );
+    let raw = "[[stage]]\nname = \"raw\"\nmodel = \"support\"\nprompt = \"{text}\"\nraw = true\nmax-tokens = 8\npin-prefix = true\n";
+    let warnings = mistakes(raw).warnings;
+    let [warning] = &warnings[..] else {
+        panic!("{warnings:?}");
+    };
+    assert!(
+        warning.what.contains("less than a KV block of 16"),
+        "{warning}"
+    );
+    let remote = "[model.far]\ntype = \"openai\"\nurl = \"http://localhost:1/v1\"\n[[stage]]\nname = \"far\"\nmodel = \"far\"\n\
+                  prompt = \"{text}\"\npin-prefix = true\n";
+    let found = mistakes(remote).mistakes;
+    assert!(
+        found
+            .iter()
+            .any(|mistake| mistake.key == "stage.far.pin-prefix"),
+        "{found:?}"
+    );
+}

@@ -242,6 +242,8 @@ pub(crate) enum TypedAsk {
 
 #[derive(Debug)]
 pub(crate) struct TypedGenerate {
+    /// Where it is true.
+    pub(crate) pin_prefix: Option<Typed<bool>>,
     pub(crate) raw: bool,
     pub(crate) system: Option<String>,
     pub(crate) turns: Vec<Turn>,

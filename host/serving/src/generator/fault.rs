@@ -122,6 +122,7 @@ impl Generator {
             self.preempt(index);
         }
         self.blocks = Blocks::new(self.shape.blocks);
+        self.pinned.clear();
         let by_draft = self.draft.lost();
         let parts = || {
             plan.parts
@@ -160,13 +161,14 @@ impl Generator {
         }
     }
 
-    /// The decoder was loaded again. False if it is not the one it was: nothing that is queued could be relied on.
+    /// The decoder was loaded again, and has computed what is pinned. False if it is not the one it was: nothing that is queued could be relied on.
     pub(crate) fn restored(
         &mut self,
         decoder: &dyn Decoder,
         draft: Option<Box<DraftModel>>,
     ) -> bool {
         self.draft.restored(draft);
+        self.pinned = self.pins.take(&mut self.blocks);
         decoder.shape() == &self.shape
     }
 

@@ -32,11 +32,12 @@ use std::time::Duration;
 use tidegate_contract::{BLOCK, DecoderShape, Finish, ModelError, RequestId};
 
 use crate::answer::AnswerText;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Table};
 use crate::constraint::Constraint;
 use crate::costs::{Beside, StepCosts, StepSize};
 use crate::order::{Moment, Rank};
 use crate::parameters::choice_seed;
+use crate::pins::Pins;
 use crate::request::{Open, Submission, Work};
 use crate::sequence::{Sequence, SequenceIdentity};
 use crate::stats::Counters;
@@ -86,6 +87,9 @@ pub(crate) struct Generator {
     limits: Limits,
     counters: Arc<Counters>,
     blocks: Blocks,
+    pins: Pins,
+    /// The tables of what is pinned; none while the decoder is away, and with it what was written.
+    pinned: Vec<Table>,
     draft: Drafting,
     requests: HashMap<u64, Generation>,
     /// Requests with something to tell.
@@ -108,15 +112,20 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
+    /// One for a decoder that has computed what is pinned.
     pub(crate) fn new(
         shape: DecoderShape,
         limits: Limits,
         counters: Arc<Counters>,
         draft: Option<Box<DraftModel>>,
+        pins: Pins,
     ) -> Generator {
+        let mut blocks = Blocks::new(shape.blocks);
         Generator {
             limits: limits.within(&shape),
-            blocks: Blocks::new(shape.blocks),
+            pinned: pins.take(&mut blocks),
+            pins,
+            blocks,
             shape,
             counters,
             draft: Drafting::new(draft),
@@ -439,7 +448,8 @@ impl Generator {
     /// What must hold between two steps.
     #[cfg(test)]
     pub(crate) fn check(&self) {
-        self.blocks.check(self.running.iter().map(|s| &s.table));
+        let running = self.running.iter().map(|s| &s.table);
+        self.blocks.check(running.chain(&self.pinned));
         self.draft.check(|key| self.index_of(key).is_some());
         assert!(self.running.len() <= self.limits.sequences);
         for sequence in &self.running {
@@ -470,7 +480,10 @@ impl Generator {
     pub(crate) fn report(&self) {
         Counters::set(&self.counters.running, self.running.len());
         Counters::set(&self.counters.blocks, self.blocks.count());
-        Counters::set(&self.counters.blocks_used, self.blocks.held());
+        let pinned = self.blocks.pinned();
+        let used = self.blocks.held() - self.blocks.pinned_idle();
+        Counters::set(&self.counters.blocks_used, used);
+        Counters::set(&self.counters.blocks_pinned, pinned);
         Counters::set(&self.counters.blocks_cached, self.blocks.idle());
     }
 }

@@ -9,6 +9,7 @@ mod models;
 mod order;
 mod parts;
 mod phases;
+mod pins;
 mod same;
 pub(crate) mod support;
 mod text;

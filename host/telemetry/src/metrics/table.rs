@@ -185,6 +185,8 @@ families! {
         "KV blocks that answers in the making hold";
     MODEL_KV_CACHED = Gauge "tidegate_model_cached_kv_blocks", Unit::Of("blocks"), &[MODEL], Now,
         "KV blocks kept for prompts that begin alike, held by none";
+    MODEL_KV_PINNED = Gauge "tidegate_model_pinned_kv_blocks", Unit::Of("blocks"), &[MODEL], Now,
+        "KV blocks with what the prompts of a stage with pin-prefix begin with, in use or not";
     MODEL_REPLACED_MEMORY = Gauge "tidegate_model_replaced_memory_bytes", Unit::Bytes, &[MODEL], Now,
         "Bytes that models which were replaced or unloaded hold until their last request has ended";
     MODEL_REPLACED_WAITING = Gauge "tidegate_model_replaced_waiting_requests", REQUESTS, &[MODEL], Now,

@@ -95,6 +95,9 @@ pub(crate) fn line(model: &ModelReport) -> String {
             ", {} sequences, KV blocks {} of {}",
             model.sequences, model.blocks_used, model.blocks
         );
+        if model.blocks_pinned > 0 {
+            text += &format!(", {} pinned", model.blocks_pinned);
+        }
     }
     text += &format!(
         "; waiting {}, running {}, answered {}, failed {}, left {}, tokens {}\n",

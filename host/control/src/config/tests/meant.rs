@@ -218,6 +218,7 @@ fn what_is_not_typed_has_a_default() {
     assert_eq!(
         answer.ask,
         Ask::Generate(Box::new(Generate {
+            pin_prefix: false,
             raw: false,
             system: None,
             turns: Vec::new(),
@@ -243,7 +244,7 @@ fn the_turns_of_a_stage_and_what_it_gives_the_template_are_in_their_order() {
     let asking = format!(
         "{}[model.support]\npath = \"model\"\n[[stage]]\nname = \"answer\"\nmodel = \"support\"\n\
          template-arguments = {{ enable_thinking = false, tools_in = [\"a\", {{ b = 1.5 }}] }}\n\
-         reasoning = \"thoughts\"\nreasoning-tokens = 0\ntruncate = \"text\"\n\
+         reasoning = \"thoughts\"\nreasoning-tokens = 0\ntruncate = \"text\"\npin-prefix = true\n\
          [[stage.messages]]\nrole = \"system\"\ncontent = \"Be {{$key}}.\"\n\
          [[stage.messages]]\nrole = \"user\"\ncontent = \"{{text}}\"\n\
          [[stage.messages]]\nrole = \"assistant\"\ncontent = \"Well, \"\n",
@@ -256,6 +257,7 @@ fn the_turns_of_a_stage_and_what_it_gives_the_template_are_in_their_order() {
     let Ask::Generate(generate) = &answer.ask else {
         panic!("{answer:?}");
     };
+    assert!(generate.pin_prefix);
     let turns = generate.turns.iter();
     let turns: Vec<_> = turns
         .map(|turn| (turn.role, turn.content.clone()))

@@ -12,8 +12,11 @@
 //! - a block that is pinned is held by its pins, so it is never taken from whoever looks for it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use tidegate_contract::BLOCK;
+
+use crate::replicas::Known;
 
 /// Blocks that `positions` positions need.
 pub(crate) fn blocks_for(positions: usize) -> usize {
@@ -79,6 +82,17 @@ fn start(lora: u32) -> u64 {
     u64::from(lora)
 }
 
+/// The chained hashes of the whole blocks of a prompt whose last token is to be written in any case.
+pub(crate) fn beginnings(lora: u32, prompt: &[u32]) -> Vec<u64> {
+    let reusable = prompt.len().saturating_sub(1) / BLOCK * BLOCK;
+    let blocks = prompt[..reusable].chunks_exact(BLOCK);
+    let hashes = blocks.scan(start(lora), |hash, tokens| {
+        *hash = chain(*hash, tokens);
+        Some(*hash)
+    });
+    hashes.collect()
+}
+
 /// Mixes the hash of what is before a block with its tokens.
 type ChainHash = fn(u64, &[u32]) -> u64;
 
@@ -94,6 +108,8 @@ pub(crate) struct Blocks {
     pinned: Vec<u32>,
     clock: u64,
     hash: ChainHash,
+    /// Where others can see what is kept.
+    known: Option<Arc<Known>>,
 }
 
 impl Blocks {
@@ -111,6 +127,18 @@ impl Blocks {
             pinned: Vec::new(),
             clock: 0,
             hash,
+            known: None,
+        }
+    }
+
+    /// The same, and what is kept in it is seen there from now on; it is new.
+    pub(crate) fn known_to(self, known: Option<&Arc<Known>>) -> Blocks {
+        if let Some(known) = known {
+            known.forget();
+        }
+        Blocks {
+            known: known.cloned(),
+            ..self
         }
     }
 
@@ -240,6 +268,9 @@ impl Blocks {
                 None => {
                     let block = table.blocks[index];
                     self.by_hash.insert(hash, block);
+                    if let Some(known) = &self.known {
+                        known.add(hash);
+                    }
                     self.blocks[block as usize].kept = Some(Kept {
                         hash,
                         parent,
@@ -326,6 +357,9 @@ impl Blocks {
         let state = &mut self.blocks[block as usize];
         if let Some(kept) = state.kept.take() {
             self.by_hash.remove(&kept.hash);
+            if let Some(known) = &self.known {
+                known.remove(kept.hash);
+            }
         }
         state.holders = 1;
         Some(block)

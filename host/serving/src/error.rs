@@ -132,6 +132,24 @@ pub enum LoadError {
         /// Why.
         error: DecodeError,
     },
+    /// It is to be loaded nowhere.
+    #[error("model {name} has no replica: name an engine at least")]
+    NoReplica {
+        /// The model.
+        name: String,
+    },
+    /// Its replicas are not one model.
+    #[error(
+        "model {name} on {other} is another than on {first}: its replicas have the same positions, vocabulary and kind"
+    )]
+    Unlike {
+        /// The model.
+        name: String,
+        /// What the first runs on.
+        first: String,
+        /// What the other runs on.
+        other: String,
+    },
     /// It was not loaded in time; if it comes later it is dropped.
     #[error("model {name} was not loaded within {limit:?}")]
     TookTooLong {
@@ -149,4 +167,28 @@ pub enum LoadError {
     /// The engine has ended.
     #[error("the engine has ended")]
     Closed,
+}
+
+impl LoadError {
+    /// Whether it is the device that fails, and another may do.
+    pub(crate) fn is_of_the_device(&self) -> bool {
+        match self {
+            LoadError::Failed { .. }
+            | LoadError::FirstStep { .. }
+            | LoadError::NotFinite { .. }
+            | LoadError::PinFailed { .. }
+            | LoadError::TookTooLong { .. }
+            | LoadError::Closed => true,
+            LoadError::Budget { .. }
+            | LoadError::Vocabulary { .. }
+            | LoadError::DraftVocabulary { .. }
+            | LoadError::Shape { .. }
+            | LoadError::Labels { .. }
+            | LoadError::Pinned { .. }
+            | LoadError::PinnedThrough { .. }
+            | LoadError::NoReplica { .. }
+            | LoadError::Unlike { .. }
+            | LoadError::Busy { .. } => false,
+        }
+    }
 }

@@ -1,10 +1,11 @@
-//! Serving: many requests, the models of one adapter.
+//! Serving: many requests, the models of one adapter, and models that stand on several.
 //!
 //! One thread owns every model of an adapter. Between two steps requests join and leave: those whose deadline passed or
 //! cannot be met and those that were cancelled go, waiting ones take KV blocks in the order of class, deadline slack and
 //! arrival, and the rows of the next step are filled with one row for every answer in the making, then with guesses, and
 //! then with pieces of prompts. While a step runs, masks are made for it, and those who asked are told what the step before
-//! has made. The schedulers have no thread and no clock; the engine lends them both.
+//! has made. The schedulers have no thread and no clock; the engine lends them both. A model may have replicas on several
+//! engines: each request goes to one of them, and on to another where that one can do no more ([`load_replicas`]).
 //!
 //! It deliberately does not know streams, records or HTTP, nor devices, weights or kernels: it sees a
 //! [`tidegate_contract::Decoder`] or [`tidegate_contract::Encoder`], a tokenizer and grammars.
@@ -42,6 +43,7 @@ mod order;
 mod parameters;
 mod pins;
 mod remaining;
+mod replicas;
 mod reply;
 mod request;
 mod sequence;
@@ -54,7 +56,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use engine::Engine;
+pub use engine::{Engine, load_replicas};
 pub use error::LoadError;
 pub use handle::ModelHandle;
 pub use options::{
@@ -62,4 +64,4 @@ pub use options::{
     ModelSource,
 };
 pub use pins::{Pin, most_pinned, pinned_blocks};
-pub use stats::{EngineStats, ModelStats, ReplacedStats};
+pub use stats::{EngineStats, ModelStats, ReplacedStats, ReplicaStanding, ReplicaStats};

@@ -37,6 +37,7 @@ mod pressure;
 mod private_letters;
 mod projects;
 mod refused;
+mod replicas;
 mod rerank;
 mod revisions;
 mod sdks;

@@ -30,12 +30,12 @@ pub(crate) fn source(
     engine: Engine,
     adapter: &Arc<UsedAdapter>,
     file: &ModelFile,
-    pins: Vec<Pin>,
+    (digest, pins): (&str, Vec<Pin>),
 ) -> anyhow::Result<ModelSource> {
     let context = context(model, file);
     let facts = ModelFacts {
         name: file.name(),
-        digest: digest(file)?,
+        digest: digest.to_owned(),
         adapter: adapter.info().to_string(),
         context: context as u32,
         sequences: model.sequences as u32,
@@ -124,7 +124,7 @@ fn encoder(
 }
 
 /// Hashes the model's files.
-fn digest(file: &ModelFile) -> anyhow::Result<String> {
+pub(super) fn digest(file: &ModelFile) -> anyhow::Result<String> {
     let work = works().begin(WorkKind::Read, &file.name());
     let told = &mut |done, of| work.done_of(done, of);
     Ok(file.checkpoint.digest_told(told)?)

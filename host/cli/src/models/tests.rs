@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use tidegate_contract::{
     Answer, Made, Message, Model, ModelError, ModelTask, Parameters, Prompt, Reply, Request,
     RequestId, Role,
 };
+use tidegate_control::ReplicaState;
 use tidegate_control::config::{self, Pipeline};
 
 use super::{Adapters, HostedModel, Served, open_checkpoint};
@@ -106,7 +107,7 @@ fn a_model_answers_the_same_after_its_device_was_lost() {
     let pipeline = Arc::new(pipeline());
     let adapters = Arc::new(Adapters::new(pipeline.engine));
     let adapter = adapters.get(Some("cpu")).unwrap();
-    let model = HostedModel::load(&pipeline, 0, &adapters, &adapter).unwrap();
+    let model = HostedModel::load(&pipeline, 0, &adapters, vec![adapter.clone()]).unwrap();
     let before = ask(&model, 1);
     assert_eq!(before.len(), 8);
     assert_eq!(model.report().reloads, 0);
@@ -126,7 +127,7 @@ fn a_model_that_is_loaded_after_an_unnoticed_loss_gets_a_new_device() {
     let opened = |seen: &mut Option<u64>| adapter.device(seen).unwrap();
     let mut first = None;
     opened(&mut first).lose();
-    let model = HostedModel::load(&pipeline, 0, &adapters, &adapter).unwrap();
+    let model = HostedModel::load(&pipeline, 0, &adapters, vec![adapter.clone()]).unwrap();
     assert_eq!(ask(&model, 1).len(), 8);
     assert_eq!(
         model.report().reloads,
@@ -420,4 +421,112 @@ fn what_cannot_be_pinned_is_said_with_its_numbers() {
             .any(|mistake| mistake.key == "stage.far.pin-prefix"),
         "{found:?}"
     );
+}
+
+/// A request for many tokens; its answer comes over the channel.
+fn begin(model: &dyn Model, id: u64) -> Receiver<Result<Answer, ModelError>> {
+    let (sender, receiver) = channel();
+    let request = Request {
+        id: RequestId(id),
+        attempt: 1,
+        seed: id % 16,
+        task: ModelTask::Generate {
+            prompt: Prompt::Chat(
+                vec![Message::new(
+                    Role::User,
+                    format!("where is parcel {}", id % 16),
+                )]
+                .into(),
+            ),
+            forced_prefix: Vec::new(),
+            parameters: Parameters {
+                max_tokens: 40,
+                temperature: 0.8,
+                ..Parameters::default()
+            },
+        },
+        class: 0,
+        deadline: None,
+        reply: Box::new(Waiting(sender)),
+    };
+    assert!(model.submit(request).is_ok());
+    receiver
+}
+
+fn tokens_of(receiver: &Receiver<Result<Answer, ModelError>>) -> Vec<u32> {
+    match receiver.recv_timeout(Duration::from_secs(120)).unwrap() {
+        Ok(Answer {
+            made: Made::Choices(choices),
+            ..
+        }) => choices[0].tokens.clone(),
+        other => panic!("no answer but {other:?}"),
+    }
+}
+
+#[test]
+fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
+    let pipeline = Arc::new(pipeline());
+    let adapters = Arc::new(Adapters::new(pipeline.engine));
+    let used = adapters.get_all(&[Some("cpu")]).unwrap();
+    let one = HostedModel::load(&pipeline, 0, &adapters, used).unwrap();
+    let wanted: Vec<Vec<u32>> = (0..16).map(|id| tokens_of(&begin(&one, id))).collect();
+    assert!(one.report().replicas.is_empty());
+    drop(one);
+    let adapters = Arc::new(Adapters::new(pipeline.engine));
+    let used = adapters.get_all(&[Some("cpu"), Some("cpu")]).unwrap();
+    assert!(
+        !Arc::ptr_eq(&used[0], &used[1]),
+        "each has a device of its own"
+    );
+    let again = adapters.get_all(&[Some("cpu"), Some("cpu")]).unwrap();
+    assert!(
+        used.iter()
+            .zip(&again)
+            .all(|(one, other)| Arc::ptr_eq(one, other))
+    );
+    let model = HostedModel::load(&pipeline, 0, &adapters, used.clone()).unwrap();
+    // One budget for both, as they are on one adapter.
+    let memory = model.report().memory;
+    assert_eq!(used[0].engine.stats().used, memory);
+    assert_eq!(used[1].engine.stats().used, memory);
+    let mut id = 16;
+    for lost in [None, Some(0), Some(1)] {
+        let answers: Vec<_> = (id..id + 16).map(|id| begin(&model, id)).collect();
+        if let Some(lost) = lost {
+            let before = model.report().tokens;
+            while model.report().tokens < before + 20 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            used[lost].device(&mut None).unwrap().lose();
+        }
+        let answers: Vec<Vec<u32>> = answers.iter().map(tokens_of).collect();
+        assert_eq!(answers, wanted, "{lost:?}");
+        id += 16;
+        for _ in 0..600 {
+            let replicas = model.report().replicas;
+            if (replicas.iter()).all(|one| one.standing == ReplicaState::Serves) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    let report = model.report();
+    assert_eq!((report.answered, report.failed), (48, 0), "{report:?}");
+    assert!(report.reloads == 2 && report.moved > 0, "{report:?}");
+    let answered = report.replicas.iter().map(|one| one.answered);
+    assert!(answered.clone().all(|one| one >= 8), "{report:?}");
+    assert_eq!(answered.sum::<u64>(), 48);
+    // Swapped together.
+    let after = model.replace(None).unwrap();
+    assert_eq!((after.replicas.len(), after.answered), (2, 0));
+    assert_eq!(tokens_of(&begin(&model, id)), wanted[0]);
+    let gone = model.unload().unwrap();
+    assert!(!gone.loaded);
+    for _ in 0..100 {
+        if used[0].engine.stats().used == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("what was unloaded holds memory");
 }

@@ -40,8 +40,8 @@ pub struct Model {
     pub name: String,
     /// A directory with `config.json` and safetensors, or a `.gguf` file; absolute.
     pub path: PathBuf,
-    /// What it runs on.
-    pub adapter: AdapterChoice,
+    /// What it runs on, at least one: a replica on each. One that stands there twice has two.
+    pub adapters: Vec<AdapterChoice>,
     /// Most sequences that run at once; an encoder has none.
     pub sequences: usize,
     /// Positions of a sequence; without it the smaller of the model's own and 2048.

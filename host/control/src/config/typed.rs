@@ -154,7 +154,7 @@ pub(crate) struct TypedTopic {
 pub(crate) struct TypedModel {
     pub(crate) name: Typed<String>,
     pub(crate) path: Option<Typed<String>>,
-    pub(crate) adapter: AdapterChoice,
+    pub(crate) adapters: Vec<AdapterChoice>,
     pub(crate) sequences: usize,
     pub(crate) context: Option<usize>,
     pub(crate) queue: usize,

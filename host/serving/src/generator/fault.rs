@@ -76,6 +76,15 @@ impl Groups {
         (None, Verdict::GoesOn)
     }
 
+    /// Those who were to be tried apart; nobody is any more.
+    pub(crate) fn take(&mut self) -> HashSet<u64> {
+        self.alone = 0;
+        std::mem::take(&mut self.stack)
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
     fn leave(&mut self, keys: &HashSet<u64>) {
         for group in &mut self.stack {
             group.retain(|key| !keys.contains(key));
@@ -121,7 +130,7 @@ impl Generator {
         for index in (0..self.running.len()).rev() {
             self.preempt(index);
         }
-        self.blocks = Blocks::new(self.shape.blocks);
+        self.blocks = Blocks::new(self.shape.blocks).known_to(self.known.as_ref());
         self.pinned.clear();
         let by_draft = self.draft.lost();
         let parts = || {

@@ -10,6 +10,7 @@ mod order;
 mod parts;
 mod phases;
 mod pins;
+mod replicas;
 mod same;
 pub(crate) mod support;
 mod text;

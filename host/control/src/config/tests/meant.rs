@@ -231,6 +231,22 @@ fn what_is_not_typed_has_a_default() {
     assert_eq!(pipeline.engine, Engine::default());
     let model = &pipeline.models[0];
     assert_eq!((model.sequences, model.queue), (32, 256));
+    assert_eq!(model.adapters, [AdapterChoice::Any]);
+    let on = |adapters: &str| {
+        let asking = asking.replace("path = \"model\"", &format!("path = \"model\"\n{adapters}"));
+        parsed(&asking).unwrap().models.remove(0).adapters
+    };
+    assert_eq!(on("adapter = 3"), [AdapterChoice::Index(3)]);
+    assert_eq!(
+        on("adapters = [\"0\", 1, \"cpu\", \"Radeon\", 0]"),
+        [
+            AdapterChoice::Index(0),
+            AdapterChoice::Index(1),
+            AdapterChoice::Cpu,
+            AdapterChoice::Named("Radeon".to_owned()),
+            AdapterChoice::Index(0),
+        ]
+    );
     assert_eq!(
         (model.kv_memory, &model.kernels, &model.draft),
         (None, &None, &None)

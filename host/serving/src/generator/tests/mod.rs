@@ -99,7 +99,7 @@ impl Bench {
                 limits,
                 Arc::clone(&counters),
                 draft.map(|draft| Box::new(DraftModel::new(draft))),
-                pins,
+                (pins, None),
             ),
             decoder,
             control,

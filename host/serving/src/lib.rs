@@ -1,6 +1,6 @@
 //! Serving: many requests, the models of one adapter, and models that stand on several.
 //!
-//! One thread owns every model of an adapter. Between two steps requests join and leave: those whose deadline passed or
+//! One thread owns every model of an engine, which is that of an adapter. Between two steps requests join and leave: those whose deadline passed or
 //! cannot be met and those that were cancelled go, waiting ones take KV blocks in the order of class, deadline slack and
 //! arrival, and the rows of the next step are filled with one row for every answer in the making, then with guesses, and
 //! then with pieces of prompts. While a step runs, masks are made for it, and those who asked are told what the step before

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tidegate_connect::remote;
 use tidegate_control::config::{Pipeline, StageKind};
 use tidegate_control::{
-    HealthReport, OpenBreaker, PlaceKind, TROUBLES, Tone, TroublePlace, TroubleReport,
+    HealthReport, OpenBreaker, PlaceKind, ReplicaReport, ReplicaState, TROUBLES, Tone,
+    TroublePlace, TroubleReport,
 };
 use tidegate_operator::Limits as OperatorLimits;
 use tidegate_telemetry::{count, plain};
@@ -70,6 +71,14 @@ impl RunningHost {
                     (report.name, model.silent(), report.loaded)
                 })
                 .collect(),
+            replicas: (self.models.iter())
+                .flat_map(|model| {
+                    let report = model.report();
+                    let name = report.name;
+                    let replicas = report.replicas.into_iter().enumerate();
+                    replicas.map(move |(number, replica)| (name.clone(), number, replica))
+                })
+                .collect(),
             servers: (self.remote.iter())
                 .map(|model| model.stats())
                 .map(|stats| (stats.name, stats.standing))
@@ -104,6 +113,8 @@ struct Standing {
     workers: Vec<(Duration, Duration, Option<String>)>,
     /// Models of this host: for how long their engine has not gone on, and whether they are loaded.
     engines: Vec<(String, Duration, bool)>,
+    /// Replicas of models that have several, by their models and numbers.
+    replicas: Vec<(String, usize, ReplicaReport)>,
     /// Models of other servers, and how those stand.
     servers: Vec<(String, remote::Standing)>,
     /// Stages that cannot answer, for how long, and why.
@@ -183,6 +194,19 @@ fn found(standing: &Standing) -> Vec<Found> {
             let text = format!("model {name} is not loaded");
             found.push(Found::new(Weight::Missing, Tone::Warn, model, text));
         }
+    }
+    for (name, number, replica) in &standing.replicas {
+        let what = match replica.standing {
+            ReplicaState::Serves => continue,
+            ReplicaState::Away => "has lost its device, and is loaded again".to_owned(),
+            ReplicaState::LeftOut => format!("is left out: {}", plain(&replica.reason, REASON)),
+        };
+        let text = format!(
+            "model {name}: replica {number} on {} {what}",
+            replica.adapter
+        );
+        let model = (PlaceKind::Model, &**name);
+        found.push(Found::new(Weight::Told, Tone::Warn, model, text));
     }
     for (name, standing) in &standing.servers {
         let Some((since, others_are_refused)) = away(standing) else {

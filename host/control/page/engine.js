@@ -45,7 +45,8 @@ function Model({ model, state }) {
       <dl class="gauges">
         <div><dt>Sequences</dt><dd>${model.running} <span class="unit">of ${model.sequences} run</span>, ${count(model.waiting)}
           <span class="unit"> wait</span> <${Bar} value=${model.running} of=${model.sequences} label="Sequences" /></dd></div>
-        ${held && html`<div><dt>KV blocks</dt><dd>${count(model.blocks_used)} <span class="unit">of ${count(model.blocks)}</span>
+        ${held && html`<div><dt>KV blocks</dt><dd>${count(model.blocks_used)} <span class="unit">of ${count(model.blocks)}</span>${model.blocks_pinned > 0 && html`, ${count(model.blocks_pinned)}
+          <span class="unit">pinned</span>`}
           <${Bar} value=${model.blocks_used} of=${model.blocks} label="KV blocks" /></dd></div>`}
         <div><dt>Memory on the adapter</dt><dd>${bytes(model.memory)}</dd></div>
       </dl>
@@ -54,7 +55,16 @@ function Model({ model, state }) {
         <div><dt>Preempted</dt><dd>${count(model.preemptions)}</dd></div>
         <div><dt>Guessed right</dt><dd>${model.drafted > 0 ? percent(model.accepted / model.drafted) : '–'}</dd></div>
         <div><dt>Reloads</dt><dd>${count(model.reloads)}</dd></div>
-      </dl>`}
+      </dl>
+      ${(model.replicas || []).length > 0 && html`<table><caption>Replicas</caption>
+        <thead><tr><th scope="col">On</th><th scope="col">Stands</th><th scope="col">Run</th><th scope="col">KV blocks</th>
+          <th scope="col">Answered</th><th scope="col">Tokens</th><th scope="col">Moved here</th></tr></thead>
+        <tbody>${model.replicas.map((one, at) => html`<tr key=${at}><td>${line(one.adapter, 60)}</td>
+          <td>${one.standing === 'serves' ? html`<${Chip} tone="good">serves<//>`
+            : one.standing === 'away' ? html`<${Chip} tone="warn">is loaded again<//>`
+            : html`<${Chip} tone="bad">left out<//> ${line(one.reason || '', 200)}`}</td>
+          <td>${count(one.running)}</td><td>${count(one.blocks_used)} of ${count(one.blocks)}</td>
+          <td>${count(one.answered)}</td><td>${count(one.tokens)}</td><td>${count(one.moved)}</td></tr>`)}</tbody></table>`}`}
     ${!model.loaded && !loading && html`<p>Records for it wait until it is loaded again:
       <code>tidegate model load ${line(model.name, 60)}</code></p>`}
   </section>`;

@@ -42,7 +42,9 @@ pub use live::{
     StageRole,
 };
 pub use metrics_token::{MetricsTokenError, read_metrics_token};
-pub use models::{BreakerState, ModelRefused, ModelReport, RemoteReport};
+pub use models::{
+    BreakerState, ModelRefused, ModelReport, RemoteReport, ReplicaReport, ReplicaState,
+};
 pub use playground::{
     Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, MAX_TRIED_HEADERS,
     MAX_TRIED_SECONDS, ModelAnswer, ModelQuestion, PlaygroundRefused, TriedDeath, TriedRecord,

@@ -33,6 +33,9 @@ pub struct ModelReport {
     pub blocks: usize,
     /// KV blocks in use.
     pub blocks_used: usize,
+    /// KV blocks that prefixes of stages are pinned in.
+    #[serde(default)]
+    pub blocks_pinned: usize,
     /// Requests answered.
     pub answered: u64,
     /// Requests that failed, whatever the reason.
@@ -60,6 +63,57 @@ pub struct ModelReport {
     pub draft_failures: u64,
     /// Times it was loaded again after its device failed.
     pub reloads: u64,
+    /// Requests that went on in another replica when their own could do no more.
+    #[serde(default)]
+    pub moved: u64,
+    /// Its replicas, where the file names several adapters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<ReplicaReport>,
+}
+
+/// A model on one adapter of several.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReplicaReport {
+    /// The adapter it runs on.
+    pub adapter: String,
+    /// Whether it takes requests.
+    pub standing: ReplicaState,
+    /// Why it does not, where it was left out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Bytes it holds there.
+    pub memory: u64,
+    /// Answers or texts in the making.
+    pub running: usize,
+    /// KV blocks there are; 0 for an encoder.
+    pub blocks: usize,
+    /// KV blocks in use.
+    pub blocks_used: usize,
+    /// Requests answered.
+    pub answered: u64,
+    /// Tokens made.
+    pub tokens: u64,
+    /// Steps.
+    pub steps: u64,
+    /// Tokens of prompts that were in its KV cache already.
+    pub prefix_hit_tokens: u64,
+    /// Requests that came from another replica that could do no more.
+    pub moved: u64,
+    /// Times it was loaded again after its device failed.
+    pub reloads: u64,
+}
+
+/// Whether a replica takes requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplicaState {
+    /// It does.
+    #[default]
+    Serves,
+    /// Its device has failed, and it is loaded again.
+    Away,
+    /// It was given up, or never came.
+    LeftOut,
 }
 
 /// A model that another server has, and what it did since the start.

@@ -8,11 +8,15 @@
 //! - a block is free, idle or held, and as often held as it stands in tables;
 //! - a block that is kept has a kept parent (the block before it): tables are given back from their end, so the oldest
 //!   idle block, which goes first, has no kept block after it;
-//! - a block that is kept is full, and is never written again while it is kept.
+//! - a block that is kept is full, and is never written again while it is kept;
+//! - a block that is pinned is held by its pins, so it is never taken from whoever looks for it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use tidegate_contract::BLOCK;
+
+use crate::replicas::Known;
 
 /// Blocks that `positions` positions need.
 pub(crate) fn blocks_for(positions: usize) -> usize {
@@ -66,6 +70,8 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Block {
     holders: u32,
+    /// Of these, the tables of pins.
+    pins: u32,
     /// When it became idle, in the order of giving back.
     since: u64,
     kept: Option<Kept>,
@@ -74,6 +80,17 @@ struct Block {
 /// The hash of what is before the first block of a sequence that goes through this low-rank adapter.
 fn start(lora: u32) -> u64 {
     u64::from(lora)
+}
+
+/// The chained hashes of the whole blocks of a prompt whose last token is to be written in any case.
+pub(crate) fn beginnings(lora: u32, prompt: &[u32]) -> Vec<u64> {
+    let reusable = prompt.len().saturating_sub(1) / BLOCK * BLOCK;
+    let blocks = prompt[..reusable].chunks_exact(BLOCK);
+    let hashes = blocks.scan(start(lora), |hash, tokens| {
+        *hash = chain(*hash, tokens);
+        Some(*hash)
+    });
+    hashes.collect()
 }
 
 /// Mixes the hash of what is before a block with its tokens.
@@ -87,8 +104,12 @@ pub(crate) struct Blocks {
     /// Kept blocks that nobody holds, the longest idle first.
     idle: BTreeMap<u64, u32>,
     by_hash: HashMap<u64, u32>,
+    /// Blocks that are pinned, each once.
+    pinned: Vec<u32>,
     clock: u64,
     hash: ChainHash,
+    /// Where others can see what is kept.
+    known: Option<Arc<Known>>,
 }
 
 impl Blocks {
@@ -103,8 +124,21 @@ impl Blocks {
             free: (0..count as u32).rev().collect(),
             idle: BTreeMap::new(),
             by_hash: HashMap::new(),
+            pinned: Vec::new(),
             clock: 0,
             hash,
+            known: None,
+        }
+    }
+
+    /// The same, and what is kept in it is seen there from now on; it is new.
+    pub(crate) fn known_to(self, known: Option<&Arc<Known>>) -> Blocks {
+        if let Some(known) = known {
+            known.forget();
+        }
+        Blocks {
+            known: known.cloned(),
+            ..self
         }
     }
 
@@ -116,6 +150,20 @@ impl Blocks {
     /// Those that sequences hold.
     pub(crate) fn held(&self) -> usize {
         self.blocks.len() - self.available()
+    }
+
+    /// Those that are pinned.
+    pub(crate) fn pinned(&self) -> usize {
+        self.pinned.len()
+    }
+
+    /// Of these, the ones that no sequence holds.
+    pub(crate) fn pinned_idle(&self) -> usize {
+        let idle = |number: &&u32| {
+            let block = &self.blocks[**number as usize];
+            block.holders == block.pins
+        };
+        self.pinned.iter().filter(idle).count()
     }
 
     /// Those that are kept and held by nobody.
@@ -151,7 +199,12 @@ impl Blocks {
         if !written.is_multiple_of(BLOCK) || table.kept * BLOCK != written {
             return written;
         }
-        let limit = tokens.len().saturating_sub(1) / BLOCK;
+        self.take_found(table, tokens, tokens.len().saturating_sub(1) / BLOCK);
+        table.kept * BLOCK
+    }
+
+    /// Takes kept blocks that go on where a table's kept ones end, up to so many.
+    fn take_found(&mut self, table: &mut Table, tokens: &[u32], limit: usize) {
         while table.kept < limit {
             let index = table.kept;
             let chunk = &tokens[index * BLOCK..(index + 1) * BLOCK];
@@ -164,7 +217,27 @@ impl Blocks {
             self.place(table, index, block);
             table.kept += 1;
         }
-        table.kept * BLOCK
+    }
+
+    /// Has whole blocks with these tokens held for good, those that are there already and others; how many of the tokens are
+    /// in the first. The others are kept as they are, and are for the caller to write. Where there are not enough blocks it
+    /// has those that there are.
+    pub(crate) fn pin(&mut self, lora: u32, tokens: &[u32]) -> (Table, usize) {
+        let mut table = Table::through(lora);
+        self.take_found(&mut table, tokens, tokens.len() / BLOCK);
+        let found = table.kept * BLOCK;
+        let room = (self.available() + table.kept).min(tokens.len() / BLOCK) * BLOCK;
+        if self.grow(&mut table, room) {
+            self.keep(&mut table, tokens, room);
+        }
+        for number in &table.blocks {
+            let block = &mut self.blocks[*number as usize];
+            block.pins += 1;
+            if block.pins == 1 {
+                self.pinned.push(*number);
+            }
+        }
+        (table, found)
     }
 
     /// Makes room for `positions` positions; false, and nothing is taken, if there are not enough blocks.
@@ -195,6 +268,9 @@ impl Blocks {
                 None => {
                     let block = table.blocks[index];
                     self.by_hash.insert(hash, block);
+                    if let Some(known) = &self.known {
+                        known.add(hash);
+                    }
                     self.blocks[block as usize].kept = Some(Kept {
                         hash,
                         parent,
@@ -281,6 +357,9 @@ impl Blocks {
         let state = &mut self.blocks[block as usize];
         if let Some(kept) = state.kept.take() {
             self.by_hash.remove(&kept.hash);
+            if let Some(known) = &self.known {
+                known.remove(kept.hash);
+            }
         }
         state.holders = 1;
         Some(block)
@@ -319,6 +398,9 @@ impl Blocks {
         assert_eq!(idle, self.idle.len());
         let free: std::collections::HashSet<_> = self.free.iter().collect();
         assert_eq!(free.len(), self.free.len());
+        let pinned = self.blocks.iter().filter(|block| block.pins > 0).count();
+        assert_eq!(pinned, self.pinned.len());
+        assert!(self.blocks.iter().all(|block| block.pins <= block.holders));
         assert_eq!(
             self.free.len() + self.idle.len() + holders.iter().filter(|count| **count > 0).count(),
             self.blocks.len()

@@ -6,11 +6,14 @@ use crate::error::LoadError;
 use crate::generator::DraftModel;
 use crate::guard::{guarded_encode, guarded_load, guarded_logits, guarded_step};
 use crate::options::{LoadDecoder, LoadEncoder, ModelLoader};
+use crate::pins::Pins;
 
 /// How a model's parts are loaded, kept to do it again.
 pub(crate) struct Loaders {
     pub(crate) load: ModelLoader,
     pub(crate) draft: Option<LoadDecoder>,
+    /// What is computed before a decoder serves.
+    pub(crate) pins: Pins,
 }
 
 /// What was loaded.
@@ -32,7 +35,7 @@ impl DeviceModel {
 }
 
 /// Loads a model's parts and lets each make something, so that what cannot is found here, and drivers compile what
-/// they compile late. A model that has served already serves again without its draft, if only that cannot be loaded.
+/// they compile late. What is pinned is computed. A model that has served already serves again without its draft, if only that cannot be loaded.
 ///
 /// # Errors
 /// A part cannot be loaded, or fails its first step.
@@ -47,6 +50,7 @@ pub(crate) fn load_parts(
     };
     let mut decoder = guarded_load(load).map_err(|reason| failed(name, reason))?;
     try_decoder(name, decoder.as_mut())?;
+    loaders.pins.write(name, decoder.as_mut())?;
     let vocabulary = decoder.shape().vocabulary;
     let draft = loaders.draft.as_mut();
     let draft = match draft.map(|load| load_draft(name, load, vocabulary)) {

@@ -5,6 +5,7 @@
 //! take several steps, and ends with the last.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate_contract::{
@@ -16,6 +17,7 @@ use crate::costs::{Beside, StepCosts, StepSize};
 use crate::generator::{Groups, Verdict};
 use crate::order::{Moment, Rank};
 use crate::remaining::Remaining;
+use crate::replicas::{Burden, Wanted};
 use crate::request::{Open, Submission, Work};
 use crate::stats::Counters;
 
@@ -77,7 +79,37 @@ pub(crate) struct Encoding {
     waiting: Vec<Texts>,
     costs: StepCosts,
     groups: Groups,
-    next: u64,
+}
+
+/// The next of the numbers of requests: the same in no two schedulers, as requests move among them.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A request on its way to the scheduler of another replica.
+pub(crate) struct MovedTexts {
+    texts: Texts,
+    /// Whether it was to be tried apart from others.
+    apart: bool,
+}
+
+impl MovedTexts {
+    /// What it asks for.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted {
+            rows: self.texts.rows_left() as u64,
+            ..Wanted::default()
+        }
+    }
+
+    /// It is of another replica from now on.
+    pub(crate) fn burdens(&mut self, burden: Burden) {
+        self.texts.open.burden = burden;
+    }
+
+    /// Ends it without an answer.
+    pub(crate) fn fail(self, counters: &Counters, error: ModelError) {
+        counters.failure(self.texts.open.is_beside(), &error);
+        self.texts.open.fail(error);
+    }
 }
 
 /// A step: requests by their keys, each with how many of its texts.
@@ -116,13 +148,34 @@ impl Encoding {
             waiting: Vec::new(),
             costs: StepCosts::default(),
             groups: Groups::default(),
-            next: 0,
+        }
+    }
+
+    /// Gives away all requests, in the order of arrival.
+    pub(crate) fn give_away(&mut self) -> Vec<MovedTexts> {
+        let apart = self.groups.take();
+        let all = std::mem::take(&mut self.waiting).into_iter();
+        let moved = all.map(|texts| MovedTexts {
+            apart: apart.contains(&texts.key),
+            texts,
+        });
+        moved.collect()
+    }
+
+    /// Takes requests of another replica; those that its device was lost with are tried alone at first.
+    pub(crate) fn take_over(&mut self, moved: Vec<MovedTexts>) {
+        let apart = moved.iter().filter(|moved| moved.apart);
+        let apart: Vec<u64> = apart.map(|moved| moved.texts.key).collect();
+        Counters::add(&self.counters.moved, moved.len());
+        self.waiting
+            .extend(moved.into_iter().map(|moved| moved.texts));
+        if !apart.is_empty() {
+            self.groups.apart(&apart);
         }
     }
 
     pub(crate) fn submit(&mut self, submission: Submission) {
-        self.next += 1;
-        let key = self.next;
+        let key = NEXT.fetch_add(1, Ordering::Relaxed);
         let (mut open, work) = Open::new(submission, key, 0);
         match work {
             Ok(Work::Encode { texts }) => {

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, unbounded};
 use tidegate_contract::{ModelError, RequestId};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Reservation};
 use crate::error::LoadError;
 use crate::handle::ModelHandle;
 use crate::loader::{self, Job, Reply};
+use crate::model::Loaded;
 use crate::options::{EngineOptions, ModelSource};
 use crate::order::Moment;
+use crate::replicas::{LeftOut, Replica, Replicas};
 use crate::request::Places;
 use crate::slot::{NameState, Slot};
 use crate::stats::EngineStats;
@@ -39,14 +41,17 @@ pub(crate) struct Shared {
     pub(crate) load_limit: Duration,
     /// When its thread began its last round, milliseconds since time began.
     pub(crate) round: AtomicU64,
-    /// When time began.
-    epoch: Instant,
 }
+
+/// When time began, for all engines: requests move among them.
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// The number of the next model.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Shared {
     /// For how long its thread has been in one round; zero once it has ended.
     pub(crate) fn silent(&self) -> Duration {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Duration::ZERO;
         }
         let round = Duration::from_millis(self.round.load(Ordering::Relaxed));
@@ -54,12 +59,17 @@ impl Shared {
     }
 
     pub(crate) fn now(&self) -> Moment {
-        self.epoch.elapsed()
+        EPOCH.elapsed()
     }
 
-    /// A point in time as the schedulers count it; before the engine's start is its start.
+    /// Whether its thread has ended, or is about to.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// A point in time as the schedulers count it; before the first engine's start is its start.
     pub(crate) fn moment(&self, instant: Instant) -> Moment {
-        instant.saturating_duration_since(self.epoch)
+        instant.saturating_duration_since(*EPOCH)
     }
 
     /// Sends a cancellation; false if too many wait already.
@@ -107,7 +117,6 @@ pub struct Engine {
     shared: Arc<Shared>,
     slots: Mutex<BTreeMap<String, Arc<Slot>>>,
     jobs: Sender<Job>,
-    next: AtomicU64,
     thread: Option<JoinHandle<()>>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -125,6 +134,18 @@ impl Engine {
     /// Starts the threads. If the system has none to give, the engine is closed.
     #[must_use]
     pub fn start(options: EngineOptions) -> Engine {
+        let budget = Budget::new(options.memory_budget);
+        Engine::with(budget, options.load_limit)
+    }
+
+    /// Starts another on the same adapter: what its models hold is of the same budget.
+    #[must_use]
+    pub fn start_beside(&self) -> Engine {
+        Engine::with(Arc::clone(&self.shared.budget), self.shared.load_limit)
+    }
+
+    fn with(budget: Arc<Budget>, load_limit: Duration) -> Engine {
+        let began = EPOCH.elapsed();
         let (commands, receiver) = unbounded();
         let (jobs, job_receiver) = bounded(JOBS);
         let (alive, ended) = bounded::<()>(0);
@@ -132,10 +153,9 @@ impl Engine {
             commands,
             cancellations: Places::new(CANCELLATIONS),
             closed: AtomicBool::new(false),
-            budget: Budget::new(options.memory_budget),
-            load_limit: options.load_limit,
-            round: AtomicU64::new(0),
-            epoch: Instant::now(),
+            budget,
+            load_limit,
+            round: AtomicU64::new(began.as_millis() as u64),
         });
         let worker = Worker::new(Arc::clone(&shared), receiver, jobs.clone());
         let ending = Ending(Arc::clone(&shared));
@@ -158,7 +178,6 @@ impl Engine {
             shared,
             slots: Mutex::new(BTreeMap::new()),
             jobs,
-            next: AtomicU64::new(1),
             thread: thread.ok(),
             ended,
         }
@@ -171,7 +190,46 @@ impl Engine {
     /// # Errors
     /// The model does not fit the budget, cannot be loaded, or fails its first step; what stood under the name stays.
     pub fn load(&self, name: &str, source: ModelSource) -> Result<ModelHandle, LoadError> {
-        if self.shared.closed.load(Ordering::Acquire) {
+        load_replicas(name, vec![(self, source)])
+    }
+
+    /// Has a model loaded.
+    fn ask_for(
+        &self,
+        slot: &Arc<Slot>,
+        source: ModelSource,
+        reservation: Reservation,
+        (places, several): (&Arc<Places>, bool),
+    ) -> Result<Loading, LoadError> {
+        let (result, outcome) = bounded(1);
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let adapter = source.facts.adapter.clone();
+        let job = Job::Load {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            slot: Arc::clone(slot),
+            source: Box::new(source),
+            reservation,
+            places: Arc::clone(places),
+            several,
+            reply: Reply {
+                result,
+                abandoned: Arc::clone(&abandoned),
+            },
+        };
+        match self.jobs.try_send(job) {
+            Ok(()) => Ok(Loading {
+                engine: Arc::clone(&self.shared),
+                adapter,
+                outcome,
+                abandoned,
+            }),
+            Err(TrySendError::Full(_)) => Err(LoadError::Busy { limit: JOBS }),
+            Err(TrySendError::Disconnected(_)) => Err(LoadError::Closed),
+        }
+    }
+
+    fn reserve(&self, name: &str, source: &ModelSource) -> Result<Reservation, LoadError> {
+        if self.shared.is_closed() {
             return Err(LoadError::Closed);
         }
         let draft = source.options.draft.as_ref();
@@ -179,42 +237,12 @@ impl Engine {
             .bytes
             .saturating_add(draft.map_or(0, |draft| draft.bytes));
         let budget = &self.shared.budget;
-        let reservation = budget.take(bytes).map_err(|free| LoadError::Budget {
+        budget.take(bytes).map_err(|free| LoadError::Budget {
             name: name.into(),
             needed: bytes,
             free,
             budget: budget.limit(),
-        })?;
-        let slot = self.slot(name);
-        let (result, outcome) = bounded(1);
-        let abandoned = Arc::new(AtomicBool::new(false));
-        let job = Job::Load {
-            number: self.next.fetch_add(1, Ordering::Relaxed),
-            slot: Arc::clone(&slot),
-            source: Box::new(source),
-            reservation,
-            reply: Reply {
-                result,
-                abandoned: Arc::clone(&abandoned),
-            },
-        };
-        match self.jobs.try_send(job) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => return Err(LoadError::Busy { limit: JOBS }),
-            Err(TrySendError::Disconnected(_)) => return Err(LoadError::Closed),
-        }
-        match outcome.recv_timeout(self.shared.load_limit) {
-            Ok(Ok(())) => Ok(ModelHandle::new(Arc::clone(&self.shared), slot)),
-            Ok(Err(error)) => Err(error),
-            Err(RecvTimeoutError::Disconnected) => Err(LoadError::Closed),
-            Err(RecvTimeoutError::Timeout) => {
-                abandoned.store(true, Ordering::Release);
-                Err(LoadError::TookTooLong {
-                    name: name.into(),
-                    limit: self.shared.load_limit,
-                })
-            }
-        }
+        })
     }
 
     /// Takes a model from its name: it gets no more requests, finishes those it has, and is dropped.
@@ -227,7 +255,7 @@ impl Engine {
         match slot.put(NameState::Empty) {
             NameState::Empty => Err(unknown()),
             NameState::Loaded(_) | NameState::Ended => {
-                let _ = self.shared.commands.send(Command::Wake);
+                slot.wake();
                 Ok(())
             }
         }
@@ -299,6 +327,111 @@ impl Engine {
             .or_insert_with(|| Arc::new(Slot::new(name)));
         Arc::clone(slot)
     }
+}
+
+/// A model that is being loaded.
+struct Loading {
+    engine: Arc<Shared>,
+    /// What it is to run on.
+    adapter: String,
+    outcome: Receiver<Result<Arc<Loaded>, LoadError>>,
+    /// Nobody waits for it.
+    abandoned: Arc<AtomicBool>,
+}
+
+impl Loading {
+    fn wait(&self, name: &str, until: Instant, limit: Duration) -> Result<Replica, LoadError> {
+        match self.outcome.recv_deadline(until) {
+            Ok(loaded) => loaded.map(|loaded| Replica {
+                loaded,
+                engine: Arc::clone(&self.engine),
+            }),
+            Err(RecvTimeoutError::Disconnected) => Err(LoadError::Closed),
+            Err(RecvTimeoutError::Timeout) => Err(LoadError::TookTooLong {
+                name: name.into(),
+                limit,
+            }),
+        }
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.abandoned.store(true, Ordering::Release);
+        // What was loaded for nobody is let go of at once.
+        let _ = self.engine.commands.send(Command::Wake);
+    }
+}
+
+/// Loads a model under a name, a replica on each of these engines, and waits for them, while others serve: as
+/// [`Engine::load`], which is this with one. The name is the first engine's. All of them are put under the name together.
+///
+/// A request goes to the replica that is expected to have it done first, by what each still has to do, what its steps were
+/// measured to take, and what it has of the prompt in kept blocks. One whose device fails is loaded again; meanwhile what it
+/// had goes on in the others, from the tokens that were made. One that is given up is left out. The last one is what a model
+/// is that has no other. The queue's places are those of the first source, for all replicas together.
+///
+/// # Errors
+/// None can be loaded, or one for another reason than a device that fails: a source that fits no budget, its tokenizer or
+/// its sizes. What stood under the name stays. One whose device fails is left out where another can be loaded.
+pub fn load_replicas(
+    name: &str,
+    replicas: Vec<(&Engine, ModelSource)>,
+) -> Result<ModelHandle, LoadError> {
+    let several = replicas.len() > 1;
+    let Some((first, source)) = replicas.first() else {
+        return Err(LoadError::NoReplica { name: name.into() });
+    };
+    let first = *first;
+    let places = Places::new(source.options.queue);
+    let mut reserved = Vec::with_capacity(replicas.len());
+    for (engine, source) in replicas {
+        let reservation = engine.reserve(name, &source)?;
+        reserved.push((engine, source, reservation));
+    }
+    let slot = first.slot(name);
+    let limit = first.shared.load_limit;
+    let until = Instant::now() + limit;
+    let mut loading = Vec::with_capacity(reserved.len());
+    for (engine, source, reservation) in reserved {
+        loading.push(engine.ask_for(&slot, source, reservation, (&places, several))?);
+    }
+    let (mut serving, mut left_out, mut error) = (Vec::<Replica>::new(), Vec::new(), None);
+    for (at, loading) in loading.iter().enumerate() {
+        match loading.wait(name, until, limit) {
+            Ok(replica) => serving.push(replica),
+            Err(failed) if !failed.is_of_the_device() => return Err(failed),
+            Err(failed) => {
+                let adapter = loading.adapter.clone();
+                if several {
+                    tracing::error!(model = name, replica = at, %adapter, error = %failed, "a replica is left out");
+                }
+                left_out.push(LeftOut {
+                    adapter,
+                    reason: failed.to_string(),
+                    counters: None,
+                });
+                error.get_or_insert(failed);
+            }
+        }
+    }
+    if let (true, Some(error)) = (serving.is_empty(), error) {
+        return Err(error);
+    }
+    if let Some(other) = serving
+        .iter()
+        .find(|one| !one.loaded.is_like(&serving[0].loaded))
+    {
+        return Err(LoadError::Unlike {
+            name: name.into(),
+            first: serving[0].loaded.facts.adapter.clone(),
+            other: other.loaded.facts.adapter.clone(),
+        });
+    }
+    let replicas = Replicas::new(serving, left_out);
+    slot.put(NameState::Loaded(Arc::new(replicas)));
+    slot.wake();
+    Ok(ModelHandle::new(Arc::clone(&first.shared), slot))
 }
 
 impl Drop for Engine {

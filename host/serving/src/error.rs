@@ -90,6 +90,66 @@ pub enum LoadError {
         /// What it is.
         value: String,
     },
+    /// More is to be pinned than may be.
+    #[error(
+        "model {name}: what the prompts of {stages} begin with takes {pinned} KV blocks, and at most {most} of its {blocks} may \
+         be pinned: half, and none that one sequence of its whole context needs; pin fewer, or give it more KV memory or less \
+         context"
+    )]
+    Pinned {
+        /// The model.
+        name: String,
+        /// Whose prompts are pinned.
+        stages: String,
+        /// Blocks that they take.
+        pinned: usize,
+        /// Blocks there are.
+        blocks: usize,
+        /// Blocks that may be pinned.
+        most: usize,
+    },
+    /// What is to be pinned goes through a low-rank adapter that the model does not have.
+    #[error(
+        "model {name}: what is pinned for {stage} goes through low-rank adapter {lora}, and there are {loras}"
+    )]
+    PinnedThrough {
+        /// The model.
+        name: String,
+        /// Whose prompts are pinned.
+        stage: String,
+        /// The adapter.
+        lora: u32,
+        /// Adapters there are.
+        loras: usize,
+    },
+    /// What is to be pinned could not be computed.
+    #[error("model {name} fails to compute what is pinned for {stage}: {error}")]
+    PinFailed {
+        /// The model.
+        name: String,
+        /// Whose prompts are pinned.
+        stage: String,
+        /// Why.
+        error: DecodeError,
+    },
+    /// It is to be loaded nowhere.
+    #[error("model {name} has no replica: name an engine at least")]
+    NoReplica {
+        /// The model.
+        name: String,
+    },
+    /// Its replicas are not one model.
+    #[error(
+        "model {name} on {other} is another than on {first}: its replicas have the same positions, vocabulary and kind"
+    )]
+    Unlike {
+        /// The model.
+        name: String,
+        /// What the first runs on.
+        first: String,
+        /// What the other runs on.
+        other: String,
+    },
     /// It was not loaded in time; if it comes later it is dropped.
     #[error("model {name} was not loaded within {limit:?}")]
     TookTooLong {
@@ -107,4 +167,28 @@ pub enum LoadError {
     /// The engine has ended.
     #[error("the engine has ended")]
     Closed,
+}
+
+impl LoadError {
+    /// Whether it is the device that fails, and another may do.
+    pub(crate) fn is_of_the_device(&self) -> bool {
+        match self {
+            LoadError::Failed { .. }
+            | LoadError::FirstStep { .. }
+            | LoadError::NotFinite { .. }
+            | LoadError::PinFailed { .. }
+            | LoadError::TookTooLong { .. }
+            | LoadError::Closed => true,
+            LoadError::Budget { .. }
+            | LoadError::Vocabulary { .. }
+            | LoadError::DraftVocabulary { .. }
+            | LoadError::Shape { .. }
+            | LoadError::Labels { .. }
+            | LoadError::Pinned { .. }
+            | LoadError::PinnedThrough { .. }
+            | LoadError::NoReplica { .. }
+            | LoadError::Unlike { .. }
+            | LoadError::Busy { .. } => false,
+        }
+    }
 }

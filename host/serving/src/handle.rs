@@ -1,12 +1,12 @@
 //! A model by its name.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
 
 use crate::engine::Shared;
 use crate::model::Loaded;
+use crate::replicas::{Chosen, Replicas, Wanted};
 use crate::reply::GuardedReply;
 use crate::request::Submission;
 use crate::slot::{NameState, Slot};
@@ -17,6 +17,7 @@ use crate::worker::Command;
 /// is submitted, and stays with it.
 #[derive(Clone)]
 pub struct ModelHandle {
+    /// The engine that has the name.
     shared: Arc<Shared>,
     slot: Arc<Slot>,
     /// Which of the model's low-rank adapters requests go through; 0 for none.
@@ -56,19 +57,29 @@ impl ModelHandle {
         &self.slot.name
     }
 
-    /// For how long the engine's thread has been in one round: it sleeps for a second at most, and else takes steps.
+    /// For how long the engine's thread has been in one round: it sleeps for a second at most, and else takes steps. Of several
+    /// replicas the longest.
     #[must_use]
     pub fn silent(&self) -> std::time::Duration {
-        self.shared.silent()
+        let engines = self.engines();
+        let silent = engines.iter().map(|engine| engine.silent());
+        silent.max().unwrap_or_default()
+    }
+
+    /// Those that may have a request of this name.
+    fn engines(&self) -> Vec<Arc<Shared>> {
+        let engines = self.slot.engines();
+        match engines.is_empty() {
+            true => vec![Arc::clone(&self.shared)],
+            false => engines,
+        }
     }
 
     /// What the model has done and is doing, only zeros if none is loaded; and what those before it still do.
     #[must_use]
     pub fn stats(&self) -> ModelStats {
         let mut stats = match self.slot.state() {
-            NameState::Loaded(loaded) => loaded
-                .counters
-                .snapshot(&self.slot.name, loaded.places.by_class()),
+            NameState::Loaded(replicas) => replicas.stats(&self.slot.name),
             state => ModelStats {
                 name: self.slot.name.clone(),
                 closed: matches!(state, NameState::Ended),
@@ -79,15 +90,27 @@ impl ModelHandle {
         stats
     }
 
-    fn loaded(&self) -> Result<Arc<Loaded>, ModelError> {
-        if self.shared.closed.load(Ordering::Acquire) {
-            return Err(ModelError::Closed);
-        }
+    fn replicas(&self) -> Result<Arc<Replicas>, ModelError> {
         match self.slot.state() {
-            NameState::Loaded(loaded) => Ok(loaded),
+            NameState::Loaded(replicas) => Ok(replicas),
+            NameState::Empty if self.shared.is_closed() => Err(ModelError::Closed),
             NameState::Empty => Err(ModelError::Unknown(self.slot.name.clone())),
             NameState::Ended => Err(ModelError::Closed),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn replicas_for_tests(&self) -> Vec<Arc<Loaded>> {
+        let replicas = self.slot.replicas();
+        let serving = replicas.iter().flat_map(|replicas| &replicas.serving);
+        serving.map(|replica| Arc::clone(&replica.loaded)).collect()
+    }
+
+    /// One of the replicas whose engines have not ended: what is asked is rendered and checked by it.
+    fn loaded(&self) -> Result<Arc<Loaded>, ModelError> {
+        let replicas = self.replicas()?;
+        let first = replicas.first().ok_or(ModelError::Closed)?;
+        Ok(Arc::clone(&first.loaded))
     }
 }
 
@@ -95,10 +118,14 @@ impl Model for ModelHandle {
     /// Renders, encodes and checks on the caller's thread. What is wrong with the request itself is told to its reply;
     /// [`ModelError::Full`], [`ModelError::Closed`] and [`ModelError::Unknown`] give it back.
     fn submit(&self, request: Request) -> Result<(), (Request, ModelError)> {
-        let loaded = match self.loaded() {
-            Ok(loaded) => loaded,
+        let replicas = match self.replicas() {
+            Ok(replicas) => replicas,
             Err(error) => return Err((request, error)),
         };
+        let Some(first) = replicas.first() else {
+            return Err((request, ModelError::Closed));
+        };
+        let loaded = &first.loaded;
         let full = ModelError::Full {
             limit: loaded.places.limit(request.class),
         };
@@ -107,8 +134,20 @@ impl Model for ModelHandle {
             return Err((request, full));
         };
         let submitted = self.shared.now();
+        let work = loaded.work(request.seed, request.task);
+        let several = replicas.serving.len() > 1;
+        let wanted = work
+            .as_ref()
+            .map(|work| Wanted::of(work, self.lora, several));
+        let wanted = wanted.unwrap_or_default();
+        // Where all have ended just now, the first drops it, and its reply answers `Closed`.
+        let chosen = replicas.choose(&wanted).unwrap_or(Chosen {
+            replica: first,
+            rows: 0,
+        });
         let submission = Submission {
-            work: loaded.work(request.seed, request.task),
+            work,
+            burden: chosen.burden(&wanted),
             id: request.id,
             class: request.class,
             deadline: request
@@ -120,16 +159,19 @@ impl Model for ModelHandle {
             permit,
         };
         // If the thread has just ended, the submission is dropped here and its reply answers `Closed`.
-        let _ = self
-            .shared
-            .commands
-            .send(Command::Submit(loaded, Box::new(submission)));
+        let loaded = Arc::clone(&chosen.replica.loaded);
+        let submit = Command::Submit(loaded, Box::new(submission));
+        let _ = chosen.replica.engine.commands.send(submit);
         Ok(())
     }
 
     /// With very many cancellations before it one is dropped, and the request goes on to its end.
     fn cancel(&self, id: RequestId) {
-        if !self.shared.cancel(id) {
+        let engines = self.engines();
+        let sent = engines
+            .iter()
+            .fold(true, |sent, engine| engine.cancel(id) & sent);
+        if !sent {
             tracing::warn!(
                 request = id.0,
                 "a cancellation is dropped: too many are waiting"
@@ -139,7 +181,11 @@ impl Model for ModelHandle {
 
     /// All its answers end. With very many before it one is dropped, and the request goes on to its end.
     fn end(&self, id: RequestId) {
-        if !self.shared.end(id) {
+        let engines = self.engines();
+        let sent = engines
+            .iter()
+            .fold(true, |sent, engine| engine.end(id) & sent);
+        if !sent {
             tracing::warn!(
                 request = id.0,
                 "an early end is dropped: too many are waiting"
@@ -188,8 +234,8 @@ impl Model for ModelHandle {
 
     /// Of an empty name: only the name.
     fn facts(&self) -> ModelFacts {
-        match self.slot.loaded() {
-            Some(loaded) => loaded.facts.clone(),
+        match self.slot.replicas() {
+            Some(replicas) => replicas.facts(),
             None => ModelFacts {
                 name: self.slot.name.clone(),
                 digest: String::new(),

@@ -6,15 +6,17 @@ use tidegate_contract::{DecodeError, Decoder, Encoder, ModelError, Ran, RequestI
 
 use crate::budget::Reservation;
 use crate::device_model::{DeviceModel, Loaders};
-use crate::encoding::Encoding;
-use crate::generator::{DraftModel, Generator, StepPlan, Took, Verdict};
+use crate::encoding::{Encoding, MovedTexts};
+use crate::generator::{DraftModel, Generator, MovedGeneration, StepPlan, Took, Verdict};
 use crate::guard::{
     guarded_collect, guarded_draw, guarded_encode, guarded_submit, guarded_submit_after,
 };
 use crate::model::Loaded;
 use crate::order::Moment;
+use crate::replicas::{Burden, Wanted};
 use crate::request::Submission;
 use crate::slot::Slot;
+use crate::stats::Counters;
 
 /// A model's scheduler, and what it schedules for; that is gone while it is being loaded again.
 pub(crate) enum Core {
@@ -48,7 +50,75 @@ pub(crate) struct Hosted {
     _reservation: Reservation,
 }
 
+/// A request on its way to another replica.
+pub(crate) enum Moved {
+    Generation(Box<MovedGeneration>),
+    Texts(Box<MovedTexts>),
+}
+
+impl Moved {
+    /// What it asks for.
+    pub(crate) fn wanted(&self) -> Wanted {
+        match self {
+            Moved::Generation(moved) => moved.wanted(),
+            Moved::Texts(moved) => moved.wanted(),
+        }
+    }
+
+    /// It is of another replica from now on.
+    pub(crate) fn burdens(&mut self, burden: Burden) {
+        match self {
+            Moved::Generation(moved) => moved.burdens(burden),
+            Moved::Texts(moved) => moved.burdens(burden),
+        }
+    }
+
+    /// Ends it without an answer; whose counters say so.
+    pub(crate) fn fail(self, counters: &Counters, error: ModelError) {
+        match self {
+            Moved::Generation(moved) => moved.fail(counters, error),
+            Moved::Texts(moved) => moved.fail(counters, error),
+        }
+    }
+}
+
 impl Core {
+    /// Gives away all its requests; nothing of it runs.
+    pub(crate) fn give_away(&mut self) -> Vec<Moved> {
+        match self {
+            Core::Generating {
+                generator, after, ..
+            } => {
+                *after = None;
+                let moved = generator.give_away().into_iter();
+                moved
+                    .map(|moved| Moved::Generation(Box::new(moved)))
+                    .collect()
+            }
+            Core::Encoding { encoding, .. } => {
+                let moved = encoding.give_away().into_iter();
+                moved.map(|moved| Moved::Texts(Box::new(moved))).collect()
+            }
+        }
+    }
+
+    /// Takes requests of another replica. Those of another kind of model are given back: there are none.
+    pub(crate) fn take_over(&mut self, moved: Vec<Moved>) -> Vec<Moved> {
+        let (mut generations, mut texts, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for moved in moved {
+            match (moved, &*self) {
+                (Moved::Generation(moved), Core::Generating { .. }) => generations.push(*moved),
+                (Moved::Texts(moved), Core::Encoding { .. }) => texts.push(*moved),
+                (moved, _) => others.push(moved),
+            }
+        }
+        match self {
+            Core::Generating { generator, .. } => generator.take_over(generations),
+            Core::Encoding { encoding, .. } => encoding.take_over(texts),
+        }
+        others
+    }
+
     pub(crate) fn generating(decoder: Box<dyn Decoder>, generator: Generator) -> Core {
         Core::Generating {
             generator: Box::new(generator),
@@ -407,7 +477,7 @@ impl Hosted {
 
     /// Whether new requests come to it.
     pub(crate) fn is_current(&self) -> bool {
-        let current = self.slot.loaded();
-        current.is_some_and(|current| current.number == self.loaded.number)
+        let current = self.slot.replicas();
+        current.is_some_and(|current| current.has(self.loaded.number))
     }
 }

@@ -1,10 +1,11 @@
-//! Serving: many requests, the models of one adapter.
+//! Serving: many requests, the models of one adapter, and models that stand on several.
 //!
-//! One thread owns every model of an adapter. Between two steps requests join and leave: those whose deadline passed or
+//! One thread owns every model of an engine, which is that of an adapter. Between two steps requests join and leave: those whose deadline passed or
 //! cannot be met and those that were cancelled go, waiting ones take KV blocks in the order of class, deadline slack and
 //! arrival, and the rows of the next step are filled with one row for every answer in the making, then with guesses, and
 //! then with pieces of prompts. While a step runs, masks are made for it, and those who asked are told what the step before
-//! has made. The schedulers have no thread and no clock; the engine lends them both.
+//! has made. The schedulers have no thread and no clock; the engine lends them both. A model may have replicas on several
+//! engines: each request goes to one of them, and on to another where that one can do no more ([`load_replicas`]).
 //!
 //! It deliberately does not know streams, records or HTTP, nor devices, weights or kernels: it sees a
 //! [`tidegate_contract::Decoder`] or [`tidegate_contract::Encoder`], a tokenizer and grammars.
@@ -13,7 +14,7 @@
 //! - every accepted request ends with exactly one `done`, also when a reply panics, a device fails or the engine ends;
 //! - an answer depends on its request only, as far as the decoder's draws do: never on what ran beside it, on how its
 //!   prompt was cut into pieces, on blocks it found, lost or shared, on guesses, or on whether it was resumed;
-//! - a request that ended holds no block; no queue holds more than its limit;
+//! - a request that ended holds no block, and what is pinned leaves room for any that is taken; no queue holds more than its limit;
 //! - nothing here waits without a limit, and no lock is held while a decoder, a loader or a reply is called.
 
 #![forbid(unsafe_code)]
@@ -40,7 +41,9 @@ mod model;
 mod options;
 mod order;
 mod parameters;
+mod pins;
 mod remaining;
+mod replicas;
 mod reply;
 mod request;
 mod sequence;
@@ -53,11 +56,12 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use engine::Engine;
+pub use engine::{Engine, load_replicas};
 pub use error::LoadError;
 pub use handle::ModelHandle;
 pub use options::{
     Draft, EngineOptions, LoadDecoder, LoadEncoder, MOST_GUESSES, ModelLoader, ModelOptions,
     ModelSource,
 };
-pub use stats::{EngineStats, ModelStats, ReplacedStats};
+pub use pins::{Pin, most_pinned, pinned_blocks};
+pub use stats::{EngineStats, ModelStats, ReplacedStats, ReplicaStanding, ReplicaStats};

@@ -17,6 +17,8 @@ use crate::generator::{Generator, Limits, context_of};
 use crate::hosted::{Core, Hosted};
 use crate::model::Loaded;
 use crate::options::{Draft, MOST_GUESSES, ModelSource};
+use crate::pins::Pins;
+use crate::replicas::{Known, Peers};
 use crate::request::Places;
 use crate::slot::Slot;
 use crate::stats::Counters;
@@ -33,6 +35,10 @@ pub(crate) enum Job {
         slot: Arc<Slot>,
         source: Box<ModelSource>,
         reservation: Reservation,
+        /// Places of its queue, which replicas share.
+        places: Arc<Places>,
+        /// Whether it is one of several replicas.
+        several: bool,
         reply: Reply,
     },
     /// The decoder or encoder of a model again.
@@ -52,13 +58,13 @@ pub(crate) enum Job {
 
 /// Tells the caller of a load.
 pub(crate) struct Reply {
-    pub(crate) result: Sender<Result<(), LoadError>>,
+    pub(crate) result: Sender<Result<Arc<Loaded>, LoadError>>,
     /// The caller has gone.
     pub(crate) abandoned: Arc<AtomicBool>,
 }
 
 impl Reply {
-    pub(crate) fn tell(&self, result: Result<(), LoadError>) {
+    pub(crate) fn tell(&self, result: Result<Arc<Loaded>, LoadError>) {
         let _ = self.result.try_send(result);
     }
 
@@ -79,12 +85,15 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
                 slot,
                 source,
                 reservation,
+                places,
+                several,
                 reply,
             } => {
                 if reply.is_abandoned() {
                     continue;
                 }
-                match load(shared, number, &slot, *source, reservation) {
+                let known = several.then(Arc::default);
+                match load(shared, number, &slot, *source, reservation, (places, known)) {
                     Ok(hosted) => {
                         let loaded = Command::Loaded(Box::new(hosted), reply);
                         // Dropped with the command, the reply tells the caller `Closed`.
@@ -138,12 +147,14 @@ fn load(
     slot: &Arc<Slot>,
     source: ModelSource,
     mut reservation: Reservation,
+    (places, known): (Arc<Places>, Option<Arc<Known>>),
 ) -> Result<Hosted, LoadError> {
     let name = &slot.name;
     let options = source.options;
     let mut loaders = Loaders {
         load: source.load,
         draft: options.draft.map(|Draft { load, .. }| load),
+        pins: Pins::default(),
     };
     let parts = load_parts(name, &mut loaders, false)?;
     let memory = parts.memory();
@@ -174,15 +185,19 @@ fn load(
         end_tokens,
         most_choices: options.most_choices.max(1),
         truncate: options.truncate,
-        places: Places::new(options.queue),
+        places,
         counters: Arc::clone(&counters),
+        load: Arc::default(),
+        away: AtomicBool::new(false),
+        known: known.clone(),
+        peers: Peers::new(),
         compiler: OnceLock::new(),
         thoughts: OnceLock::new(),
         thoughts_before_calls: OnceLock::new(),
         tokenizer: source.tokenizer,
     };
     let core = match parts {
-        DeviceModel::Decoder(decoder, draft) => {
+        DeviceModel::Decoder(mut decoder, draft) => {
             let shape = decoder.shape().clone();
             if loaded.tokenizer.vocabulary() > shape.vocabulary {
                 return Err(LoadError::Vocabulary {
@@ -212,7 +227,10 @@ fn load(
             }
             let sequences = limits.clone().within(&shape).sequences;
             loaded.facts.sequences = u32::try_from(sequences).unwrap_or(u32::MAX);
-            let generator = Generator::new(shape, limits, counters, draft);
+            let pins = Pins::new(name, options.pins, &shape)?;
+            pins.write(name, decoder.as_mut())?;
+            loaders.pins = pins.clone();
+            let generator = Generator::new(shape, limits, counters, draft, (pins, known));
             Core::generating(decoder, generator)
         }
         DeviceModel::Encoder(encoder) => {

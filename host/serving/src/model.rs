@@ -1,5 +1,6 @@
 //! A loaded model as its callers see it: requests are rendered, encoded and checked on the caller's thread.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use tidegate_contract::{
@@ -14,13 +15,14 @@ use tidegate_text::{
 use crate::constraint;
 use crate::functions;
 use crate::parameters;
+use crate::replicas::{Known, Load, Peers};
 use crate::request::{Places, Work};
 use crate::stats::Counters;
 use crate::thoughts::{Thinking, Thoughts};
 
 /// What callers need to know of a loaded model.
 pub(crate) struct Loaded {
-    /// Unique in its engine.
+    /// Unique in its process.
     pub(crate) number: u64,
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) facts: ModelFacts,
@@ -36,6 +38,14 @@ pub(crate) struct Loaded {
     pub(crate) truncate: bool,
     pub(crate) places: Arc<Places>,
     pub(crate) counters: Arc<Counters>,
+    /// What it has to do.
+    pub(crate) load: Arc<Load>,
+    /// Whether it is being loaded again.
+    pub(crate) away: AtomicBool,
+    /// What it keeps in blocks, where there are other replicas that may keep it or not.
+    pub(crate) known: Option<Arc<Known>>,
+    /// The others of its revision.
+    pub(crate) peers: Peers,
     /// Made when the first structure is asked for.
     pub(crate) compiler: OnceLock<Result<Compiler, String>>,
     /// Made when the first answer is asked for that has something to keep to, and may think.
@@ -45,6 +55,12 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// Whether another can take over what it was asked.
+    pub(crate) fn is_like(&self, other: &Loaded) -> bool {
+        let shape = |of: &Loaded| (of.makes, of.vocabulary, of.context, of.types);
+        shape(self) == shape(other)
+    }
+
     /// What a task asks of the engine's thread.
     pub(crate) fn work(&self, seed: u64, task: ModelTask) -> Result<Work, ModelError> {
         match (task, self.makes) {

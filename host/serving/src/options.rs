@@ -6,6 +6,8 @@ use std::time::Duration;
 use tidegate_contract::{Decoder, Encoder, ModelFacts, Structure};
 use tidegate_text::Tokenizer;
 
+use crate::pins::Pin;
+
 /// How an engine is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
@@ -91,6 +93,9 @@ pub struct ModelOptions {
     /// What answers will have to be: compiled while the model is loaded, so that the first request with it does not
     /// keep its caller waiting. Others are compiled when they are first asked for, on the thread that asks.
     pub structures: Vec<Structure>,
+    /// Decoders: beginnings of prompts that stay in KV blocks, computed before the model serves. More blocks than
+    /// [`crate::most_pinned`] are refused.
+    pub pins: Vec<Pin>,
     /// Who guesses; without, guesses are looked up in prompt and answer.
     pub draft: Option<Draft>,
     /// Encoders with scores: the label of each score.
@@ -114,6 +119,7 @@ impl Default for ModelOptions {
             end_tokens: Vec::new(),
             look_ahead: MOST_GUESSES,
             structures: Vec::new(),
+            pins: Vec::new(),
             draft: None,
             labels: Vec::new(),
             truncate: false,

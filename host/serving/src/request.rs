@@ -11,6 +11,7 @@ use tidegate_grammar::Matcher;
 use tidegate_text::{Detokenizer, EncodedPair, LaneParser};
 
 use crate::order::{Moment, QueueKey};
+use crate::replicas::Burden;
 use crate::reply::GuardedReply;
 use crate::thoughts::Thinking;
 
@@ -136,6 +137,8 @@ pub(crate) struct Submission {
     pub(crate) reply: GuardedReply,
     /// Held until the request's first step or its end.
     pub(crate) permit: Permit,
+    /// Its part of what its replica has to do.
+    pub(crate) burden: Burden,
     /// What to do, or why it cannot be done.
     pub(crate) work: Result<Work, ModelError>,
 }
@@ -149,6 +152,8 @@ pub(crate) struct Open {
     faults: u32,
     pub(crate) prompt_tokens: usize,
     permit: Option<Permit>,
+    /// Until its end.
+    pub(crate) burden: Burden,
     first_step: Option<Moment>,
     first_token: Option<Moment>,
     last_token: Option<Moment>,
@@ -173,6 +178,7 @@ impl Open {
             faults: 0,
             prompt_tokens,
             permit: Some(submission.permit),
+            burden: submission.burden,
             first_step: None,
             first_token: None,
             last_token: None,
@@ -194,6 +200,7 @@ impl Open {
         let first = self.first_token.is_none();
         self.first_token.get_or_insert(now);
         self.last_token = Some(now);
+        self.burden.prompt_is_in();
         (first && !self.is_beside()).then(|| now.saturating_sub(self.queue_key.arrived))
     }
 

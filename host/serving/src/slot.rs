@@ -3,18 +3,21 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
+use crate::engine::Shared;
 use crate::model::Loaded;
+use crate::replicas::{LeftOut, Replicas};
 use crate::request::Places;
 use crate::stats::{Counters, ReplacedStats};
+use crate::worker::Command;
 
 /// What stands under a name.
 #[derive(Clone)]
 pub(crate) enum NameState {
     /// Nothing, or nothing any more.
     Empty,
-    /// A model.
-    Loaded(Arc<Loaded>),
-    /// A model that was given up.
+    /// A model, on one engine or several.
+    Loaded(Arc<Replicas>),
+    /// A model all of whose replicas were given up.
     Ended,
 }
 
@@ -23,6 +26,8 @@ pub(crate) struct Slot {
     pub(crate) name: String,
     state: RwLock<NameState>,
     replaced: Mutex<Replaced>,
+    /// The engines of all models that have stood there, each once.
+    engines: Mutex<Vec<Arc<Shared>>>,
 }
 
 /// Those that stood there before.
@@ -38,7 +43,8 @@ struct Leaving {
     /// Nobody has it any more once its last request has ended.
     loaded: Weak<Loaded>,
     counters: Arc<Counters>,
-    places: Arc<Places>,
+    /// Of the first of several replicas.
+    places: Option<Arc<Places>>,
     /// Tokens that it had made when it was replaced.
     before: u64,
 }
@@ -70,7 +76,46 @@ impl Slot {
             name: name.into(),
             state: RwLock::new(NameState::Empty),
             replaced: Mutex::default(),
+            engines: Mutex::default(),
         }
+    }
+
+    /// The engines that may have a request that was submitted here.
+    pub(crate) fn engines(&self) -> Vec<Arc<Shared>> {
+        let engines = self.engines.lock();
+        engines.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has them look at what has changed here.
+    pub(crate) fn wake(&self) {
+        for engine in self.engines() {
+            let _ = engine.commands.send(Command::Wake);
+        }
+    }
+
+    /// Takes a replica out; what stood there before has ended with the last one.
+    pub(crate) fn leave_out(&self, number: u64, reason: &str) {
+        let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let NameState::Loaded(before) = &*place else {
+            return;
+        };
+        let mut replicas = Replicas::clone(before);
+        let Some(at) = (replicas.serving.iter()).position(|one| one.loaded.number == number) else {
+            return;
+        };
+        let gone = replicas.serving.remove(at);
+        if replicas.serving.is_empty() {
+            let ended = std::mem::replace(&mut *place, NameState::Ended);
+            drop(place);
+            self.keep_replaced(&ended);
+            return;
+        }
+        replicas.left_out.push(LeftOut {
+            adapter: gone.loaded.facts.adapter.clone(),
+            reason: reason.to_owned(),
+            counters: Some(Arc::clone(&gone.loaded.counters)),
+        });
+        *place = NameState::Loaded(Arc::new(replicas));
     }
 
     /// What stands there now.
@@ -81,30 +126,56 @@ impl Slot {
             .clone()
     }
 
-    pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
+    pub(crate) fn replicas(&self) -> Option<Arc<Replicas>> {
         match self.state() {
-            NameState::Loaded(loaded) => Some(loaded),
+            NameState::Loaded(replicas) => Some(replicas),
             NameState::Empty | NameState::Ended => None,
         }
     }
 
+    /// The first replica of what stands there, which says what all of them are.
+    pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
+        let replicas = self.replicas()?;
+        Some(Arc::clone(&replicas.serving.first()?.loaded))
+    }
+
     /// Puts something else there; what stood there before.
     pub(crate) fn put(&self, state: NameState) -> NameState {
+        if let NameState::Loaded(replicas) = &state {
+            let mut engines = (self.engines.lock()).unwrap_or_else(PoisonError::into_inner);
+            for replica in &replicas.serving {
+                if !engines
+                    .iter()
+                    .any(|known| Arc::ptr_eq(known, &replica.engine))
+                {
+                    engines.push(Arc::clone(&replica.engine));
+                }
+            }
+        }
         let before = {
             let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *place, state)
         };
-        if let NameState::Loaded(loaded) = &before {
-            let mut replaced = self.replaced();
-            replaced.sweep();
+        self.keep_replaced(&before);
+        before
+    }
+
+    /// Keeps count of what stands there no more.
+    fn keep_replaced(&self, before: &NameState) {
+        let NameState::Loaded(replicas) = before else {
+            return;
+        };
+        let mut replaced = self.replaced();
+        replaced.sweep();
+        for (at, replica) in replicas.serving.iter().enumerate() {
+            let loaded = &replica.loaded;
             replaced.left.push(Leaving {
                 loaded: Arc::downgrade(loaded),
                 counters: Arc::clone(&loaded.counters),
-                places: Arc::clone(&loaded.places),
+                places: (at == 0).then(|| Arc::clone(&loaded.places)),
                 before: loaded.counters.tokens.load(Ordering::Relaxed),
             });
         }
-        before
     }
 
     /// What those that stood there before still do.
@@ -118,7 +189,8 @@ impl Slot {
         for leaving in &replaced.left {
             stats.memory += leaving.counters.memory.load(Ordering::Relaxed);
             stats.running += leaving.counters.running.load(Ordering::Relaxed);
-            stats.waiting += leaving.places.by_class().iter().sum::<usize>() as u64;
+            let places = leaving.places.iter().flat_map(|places| places.by_class());
+            stats.waiting += places.sum::<usize>() as u64;
             stats.tokens += leaving.tokens();
         }
         stats

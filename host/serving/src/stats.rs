@@ -45,6 +45,8 @@ pub struct ModelStats {
     pub blocks_used: usize,
     /// KV blocks that are kept for prompts that begin alike, held by none.
     pub blocks_cached: usize,
+    /// KV blocks that are pinned, whether or not answers in the making hold them too.
+    pub blocks_pinned: usize,
     /// Requests that ended with an answer, in total.
     pub answered: u64,
     /// Requests of the stream that ended with an error, in total: those of the next three together.
@@ -115,8 +117,53 @@ pub struct ModelStats {
     pub between_tokens_seconds: Spread,
     /// How long steps took.
     pub step_seconds: Spread,
+    /// Requests that went on in it from a replica that could do no more, in total.
+    pub moved: u64,
     /// What those that stood under its name before still do.
     pub replaced: ReplacedStats,
+    /// Where it has several, or some of them were left out: its replicas.
+    pub replicas: Vec<ReplicaStats>,
+}
+
+/// How a replica stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReplicaStanding {
+    /// It takes requests.
+    #[default]
+    Serves,
+    /// Its device has failed, and it is loaded again.
+    Away,
+    /// It was given up, or never came, for this reason.
+    LeftOut(String),
+}
+
+/// A model on one adapter, of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaStats {
+    /// The adapter.
+    pub adapter: String,
+    /// Whether it takes requests.
+    pub standing: ReplicaStanding,
+    /// Bytes it holds there.
+    pub memory: u64,
+    /// Answers or texts in the making.
+    pub running: usize,
+    /// KV blocks there are.
+    pub blocks: usize,
+    /// KV blocks that answers in the making hold.
+    pub blocks_used: usize,
+    /// Requests that ended with an answer, in total.
+    pub answered: u64,
+    /// Answer tokens made, in total.
+    pub tokens: u64,
+    /// Steps, in total.
+    pub steps: u64,
+    /// Tokens that were found in kept blocks, in total.
+    pub prefix_hit_tokens: u64,
+    /// Requests that came from another replica that could do no more, in total.
+    pub moved: u64,
+    /// Times it was loaded again after a fault, in total.
+    pub reloads: u64,
 }
 
 /// What models do that were replaced or unloaded: they finish the requests that they have.
@@ -143,6 +190,7 @@ pub(crate) struct Counters {
     pub(crate) blocks: AtomicU64,
     pub(crate) blocks_used: AtomicU64,
     pub(crate) blocks_cached: AtomicU64,
+    pub(crate) blocks_pinned: AtomicU64,
     pub(crate) answered: AtomicU64,
     pub(crate) failed_otherwise: AtomicU64,
     pub(crate) expired: AtomicU64,
@@ -156,6 +204,7 @@ pub(crate) struct Counters {
     pub(crate) prefix_hit_tokens: AtomicU64,
     pub(crate) preemptions: AtomicU64,
     pub(crate) retried: AtomicU64,
+    pub(crate) moved: AtomicU64,
     pub(crate) reloads: AtomicU64,
     pub(crate) draft_failures: AtomicU64,
     pub(crate) draft_reloads: AtomicU64,
@@ -187,6 +236,7 @@ impl Default for Counters {
             blocks: AtomicU64::default(),
             blocks_used: AtomicU64::default(),
             blocks_cached: AtomicU64::default(),
+            blocks_pinned: AtomicU64::default(),
             answered: AtomicU64::default(),
             failed_otherwise: AtomicU64::default(),
             expired: AtomicU64::default(),
@@ -200,6 +250,7 @@ impl Default for Counters {
             prefix_hit_tokens: AtomicU64::default(),
             preemptions: AtomicU64::default(),
             retried: AtomicU64::default(),
+            moved: AtomicU64::default(),
             reloads: AtomicU64::default(),
             draft_failures: AtomicU64::default(),
             draft_reloads: AtomicU64::default(),
@@ -218,6 +269,80 @@ impl Default for Counters {
             first_token_seconds: Histogram::new(REQUEST_SECONDS),
             between_tokens_seconds: Histogram::new(TOKEN_SECONDS),
             step_seconds: Histogram::new(TOKEN_SECONDS),
+        }
+    }
+}
+
+impl ModelStats {
+    /// Adds what another replica has done; what was measured of steps is the mean of those that have measured it.
+    pub(crate) fn add(&mut self, other: &ModelStats) {
+        let mean = |one: Duration, other: Duration| match (one.is_zero(), other.is_zero()) {
+            (false, false) => (one + other) / 2,
+            (true, _) => other,
+            (false, true) => one,
+        };
+        self.since = self.since.into_iter().chain(other.since).min();
+        self.memory += other.memory;
+        self.running += other.running;
+        self.blocks += other.blocks;
+        self.blocks_used += other.blocks_used;
+        self.blocks_cached += other.blocks_cached;
+        self.blocks_pinned += other.blocks_pinned;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.expired += other.expired;
+        self.hopeless += other.hopeless;
+        self.failed_otherwise += other.failed_otherwise;
+        self.cancelled += other.cancelled;
+        self.refused += other.refused;
+        self.tokens += other.tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+        self.forced += other.forced;
+        self.prompt_tokens += other.prompt_tokens;
+        self.prefix_hit_tokens += other.prefix_hit_tokens;
+        self.prefix_query_tokens += other.prefix_query_tokens;
+        self.preemptions += other.preemptions;
+        self.retried += other.retried;
+        self.moved += other.moved;
+        self.reloads += other.reloads;
+        self.draft_failures += other.draft_failures;
+        self.draft_reloads += other.draft_reloads;
+        self.drafted += other.drafted;
+        self.accepted += other.accepted;
+        self.rejected += other.rejected;
+        self.steps += other.steps;
+        self.failed_steps += other.failed_steps;
+        self.rows += other.rows;
+        self.prompt_rows += other.prompt_rows;
+        self.answer_rows += other.answer_rows;
+        self.step_time += other.step_time;
+        self.largest_batch = self.largest_batch.max(other.largest_batch);
+        self.step_fixed = mean(self.step_fixed, other.step_fixed);
+        self.step_per_prefill_token =
+            mean(self.step_per_prefill_token, other.step_per_prefill_token);
+        self.step_per_decode_row = mean(self.step_per_decode_row, other.step_per_decode_row);
+        self.queue_seconds.add(&other.queue_seconds);
+        self.first_token_seconds.add(&other.first_token_seconds);
+        self.between_tokens_seconds
+            .add(&other.between_tokens_seconds);
+        self.step_seconds.add(&other.step_seconds);
+    }
+
+    /// What of it is said of a replica.
+    pub(crate) fn of_replica(&self, adapter: &str, standing: ReplicaStanding) -> ReplicaStats {
+        ReplicaStats {
+            adapter: adapter.to_owned(),
+            standing,
+            memory: self.memory,
+            running: self.running,
+            blocks: self.blocks,
+            blocks_used: self.blocks_used,
+            answered: self.answered,
+            tokens: self.tokens,
+            steps: self.steps,
+            prefix_hit_tokens: self.prefix_hit_tokens,
+            moved: self.moved,
+            reloads: self.reloads,
         }
     }
 }
@@ -243,6 +368,7 @@ impl Counters {
             blocks: size(&self.blocks),
             blocks_used: size(&self.blocks_used),
             blocks_cached: size(&self.blocks_cached),
+            blocks_pinned: size(&self.blocks_pinned),
             answered: total(&self.answered),
             failed: expired + hopeless + failed_otherwise,
             expired,
@@ -258,6 +384,7 @@ impl Counters {
             prefix_query_tokens: total(&self.prefix_query_tokens),
             preemptions: total(&self.preemptions),
             retried: total(&self.retried),
+            moved: total(&self.moved),
             reloads: total(&self.reloads),
             draft_failures: total(&self.draft_failures),
             draft_reloads: total(&self.draft_reloads),
@@ -279,6 +406,7 @@ impl Counters {
             between_tokens_seconds: self.between_tokens_seconds.spread(),
             step_seconds: self.step_seconds.spread(),
             replaced: ReplacedStats::default(),
+            replicas: Vec::new(),
         }
     }
 

@@ -11,12 +11,12 @@ use crate::device_model::{DeviceModel, Loaders};
 use crate::engine::Shared;
 use crate::error::LoadError;
 use crate::generator::DraftModel;
-use crate::hosted::{Hosted, Stepped};
+use crate::hosted::{Hosted, Moved, Stepped};
 use crate::loader::{Job, Reply};
 use crate::model::Loaded;
+use crate::replicas::{Wanted, has_others, other};
 use crate::request::{Permit, Submission};
 use crate::shares::Shares;
-use crate::slot::NameState;
 use crate::stats::Counters;
 
 /// Failed loads in a row after which a model is given up.
@@ -34,6 +34,12 @@ pub(crate) enum Command {
     Cancel(RequestId, Permit),
     /// The request's answers have said enough.
     End(RequestId, Permit),
+    /// Requests that another replica could do no more for.
+    TakeOver(Arc<Loaded>, Vec<Moved>),
+    /// As [`Command::Cancel`], of a request that may have come from the engine that says so.
+    CancelMoved(RequestId),
+    /// As [`Command::End`], of the same.
+    EndMoved(RequestId),
     /// A model has been loaded.
     Loaded(Box<Hosted>, Reply),
     /// A model has been loaded again.
@@ -58,6 +64,8 @@ pub(crate) struct Worker {
     jobs: Sender<Job>,
     models: Vec<Hosted>,
     shares: Shares,
+    /// Where requests of models here have gone on: what is said of one later may be of one of those.
+    moved_to: Vec<Arc<Shared>>,
 }
 
 impl Worker {
@@ -72,6 +80,7 @@ impl Worker {
             jobs,
             models: Vec::new(),
             shares: Shares::default(),
+            moved_to: Vec::new(),
         }
     }
 
@@ -85,6 +94,7 @@ impl Worker {
             for model in &mut self.models {
                 model.core.expire(now);
             }
+            self.move_on();
             self.retire();
             self.ask_for_reloads();
             self.ask_for_drafts();
@@ -143,23 +153,26 @@ impl Worker {
                 match self.models.iter_mut().find(same) {
                     Some(model) => model.core.submit(*submission),
                     // It was given up meanwhile.
-                    None => drop(submission),
+                    None => submit_elsewhere(&loaded, submission),
                 }
             }
+            Command::TakeOver(loaded, moved) => self.take_over(&loaded, moved),
             Command::Cancel(id, permit) => {
                 drop(permit);
-                for model in &mut self.models {
-                    model.core.cancel(id);
-                    model.core.report();
+                self.cancel(id);
+                for engine in &self.moved_to {
+                    let _ = engine.commands.send(Command::CancelMoved(id));
                 }
             }
+            Command::CancelMoved(id) => self.cancel(id),
             Command::End(id, permit) => {
                 drop(permit);
-                for model in &mut self.models {
-                    model.core.end(id);
-                    model.core.report();
+                self.end(id);
+                for engine in &self.moved_to {
+                    let _ = engine.commands.send(Command::EndMoved(id));
                 }
             }
+            Command::EndMoved(id) => self.end(id),
             Command::Loaded(hosted, reply) => self.install(*hosted, &reply),
             Command::Reloaded {
                 number,
@@ -181,7 +194,52 @@ impl Worker {
         }
     }
 
-    /// Puts a model under its name; what stood there gets no more requests.
+    fn cancel(&mut self, id: RequestId) {
+        for model in &mut self.models {
+            model.core.cancel(id);
+            model.core.report();
+        }
+    }
+
+    fn end(&mut self, id: RequestId) {
+        for model in &mut self.models {
+            model.core.end(id);
+            model.core.report();
+        }
+    }
+
+    /// Takes requests that another replica could do no more for.
+    fn take_over(&mut self, loaded: &Arc<Loaded>, moved: Vec<Moved>) {
+        let same = |model: &&mut Hosted| model.loaded.number == loaded.number;
+        let left = match self.models.iter_mut().find(same) {
+            Some(model) => model.core.take_over(moved),
+            // It was given up meanwhile: on to the next, if there is one.
+            None => hand_over(loaded, moved, true, &mut self.moved_to),
+        };
+        let error = ModelError::Device("no replica of the model is left".to_owned());
+        for moved in left {
+            moved.fail(&loaded.counters, error.clone());
+        }
+    }
+
+    /// Has what models were asked that are being loaded again go on in other replicas that serve.
+    fn move_on(&mut self) {
+        for model in &mut self.models {
+            if model.away_since.is_none() || !has_others(&model.loaded) || !model.core.has_work() {
+                continue;
+            }
+            if other(&model.loaded, &Wanted::default(), false).is_none() {
+                continue;
+            }
+            let moved = model.core.give_away();
+            let left = hand_over(&model.loaded, moved, false, &mut self.moved_to);
+            // Nobody serves any more since a moment ago: they wait here.
+            let _ = model.core.take_over(left);
+            model.core.report();
+        }
+    }
+
+    /// Takes a model in that has been loaded. Who waits for it puts it under its name, and until then has it.
     fn install(&mut self, hosted: Hosted, reply: &Reply) {
         if reply.is_abandoned() {
             tracing::warn!(model = %hosted.slot.name, "a model is dropped: nobody waits for it any more");
@@ -191,12 +249,10 @@ impl Worker {
             reply.tell(Err(LoadError::Closed));
             return;
         }
-        hosted
-            .slot
-            .put(NameState::Loaded(Arc::clone(&hosted.loaded)));
         hosted.core.report();
+        let loaded = Arc::clone(&hosted.loaded);
         self.models.push(hosted);
-        reply.tell(Ok(()));
+        reply.tell(Ok(loaded));
     }
 
     /// Drops models that get no more requests and have none left. A submission on its way holds the model as well.
@@ -283,6 +339,7 @@ impl Worker {
                 if model.core.restore(parts) {
                     model.failed_loads = 0;
                     model.away_since = None;
+                    model.loaded.away.store(false, Ordering::Release);
                     tracing::warn!(model = %model.slot.name, "the model was loaded again");
                     Counters::add(&model.loaded.counters.reloads, 1);
                     return;
@@ -322,17 +379,20 @@ impl Worker {
 
     /// Ends the models that have failed too often.
     fn give_up(&mut self, reason: &str) {
-        let shares = &mut self.shares;
+        let (shares, moved_to) = (&mut self.shares, &mut self.moved_to);
         self.models.retain_mut(|model| {
             if model.failed_loads < FAILED_LOADS && model.fatal_steps < FATAL_STEPS {
                 return true;
             }
             tracing::error!(model = %model.slot.name, %reason, "the model is given up");
-            model.loaded.counters.closed.store(true, Ordering::Relaxed);
-            if model.is_current() {
-                model.slot.put(NameState::Ended);
+            model.loaded.counters.closed.store(true, Ordering::Release);
+            model.slot.leave_out(model.loaded.number, reason);
+            if has_others(&model.loaded) {
+                let left = hand_over(&model.loaded, model.core.give_away(), true, moved_to);
+                let _ = model.core.take_over(left);
             }
             model.core.fail_all(&ModelError::Device(reason.to_owned()));
+            model.core.report();
             shares.forget(model.loaded.number);
             false
         });
@@ -391,8 +451,60 @@ impl Worker {
                 model.fatal_steps += 1;
                 model.needs_reload = true;
                 model.away_since = Some(self.shared.now());
+                model.loaded.away.store(true, Ordering::Release);
+                if has_others(&model.loaded) {
+                    let (model, adapter) = (&model.slot.name, &model.loaded.facts.adapter);
+                    tracing::warn!(%model, %adapter, %reason, "a replica is away: what it was asked goes to the others");
+                }
                 self.give_up(&reason);
+                self.move_on();
             }
         }
+    }
+}
+
+/// Has requests go on in other replicas of a model, each in the one that is expected to have it done first: in those that
+/// serve, or, where the model is given up, in any that may serve again. Those for which there is none are given back.
+fn hand_over(
+    loaded: &Loaded,
+    moved: Vec<Moved>,
+    is_given_up: bool,
+    moved_to: &mut Vec<Arc<Shared>>,
+) -> Vec<Moved> {
+    let mut left = Vec::new();
+    for mut moved in moved {
+        let wanted = moved.wanted();
+        let Some((replica, burden)) = other(loaded, &wanted, is_given_up) else {
+            left.push(moved);
+            continue;
+        };
+        moved.burdens(burden);
+        if !moved_to
+            .iter()
+            .any(|known| Arc::ptr_eq(known, &replica.engine))
+        {
+            moved_to.push(Arc::clone(&replica.engine));
+        }
+        let take_over = Command::TakeOver(replica.loaded, vec![moved]);
+        // Where that engine has just ended, its reply answers `Closed`.
+        let _ = replica.engine.commands.send(take_over);
+    }
+    left
+}
+
+/// Has a request that came to a model that was given up go to another replica; where there is none it is dropped, and its
+/// reply answers `Closed`.
+fn submit_elsewhere(loaded: &Loaded, mut submission: Box<Submission>) {
+    let wanted = submission
+        .work
+        .as_ref()
+        .map(|work| Wanted::of(work, submission.lora, true));
+    let wanted = wanted.unwrap_or_default();
+    if let Some((replica, burden)) = other(loaded, &wanted, true) {
+        submission.burden = burden;
+        let _ = replica
+            .engine
+            .commands
+            .send(Command::Submit(replica.loaded, submission));
     }
 }

@@ -27,6 +27,7 @@ metrics-token-file = "token"
 [gateway]
 address = "127.0.0.1:0"
 {}
+adapters = ["cpu", "cpu"]
 [model.far]
 type = "openai"
 url = "http://127.0.0.1:9/v1"

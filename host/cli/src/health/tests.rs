@@ -16,6 +16,7 @@ fn what_is_away_for_a_moment_is_no_reason() {
         silent_at_most: Duration::ZERO,
         workers: vec![(SOON, SOON, None), (Duration::ZERO, Duration::ZERO, None)],
         engines: vec![("small".to_owned(), LATE, true)],
+        replicas: Vec::new(),
         servers: vec![("far".to_owned(), remote::Standing::Open { since: SOON })],
         stages: vec![("redact".to_owned(), SOON, "it traps".to_owned())],
         ends: false,
@@ -37,6 +38,38 @@ fn what_hangs_in_this_process_makes_it_not_live() {
     };
     let why = "worker 0 has not gone on for 301 s".to_owned();
     assert_eq!(said(worker), (false, false, vec![why]));
+}
+
+#[test]
+fn a_replica_that_does_not_serve_is_said_and_leaves_the_host_ready() {
+    let replica = |standing, reason: &str| ReplicaReport {
+        adapter: "gpu".to_owned(),
+        standing,
+        reason: reason.to_owned(),
+        ..ReplicaReport::default()
+    };
+    let all = [
+        replica(ReplicaState::Serves, ""),
+        replica(ReplicaState::Away, ""),
+        replica(ReplicaState::LeftOut, "no memory"),
+    ];
+    let numbered = all.into_iter().enumerate();
+    let standing = Standing {
+        replicas: numbered
+            .map(|(number, replica)| ("small".to_owned(), number, replica))
+            .collect(),
+        ..Standing::default()
+    };
+    let found = found(&standing);
+    let texts: Vec<&str> = found.iter().map(|one| one.trouble.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        [
+            "model small: replica 1 on gpu has lost its device, and is loaded again",
+            "model small: replica 2 on gpu is left out: no memory",
+        ]
+    );
+    assert!(health(&found).ready);
 }
 
 #[test]
@@ -131,6 +164,7 @@ fn whatever_makes_a_host_not_ready_is_told_to_people_in_the_same_words() {
         silent_at_most: Duration::ZERO,
         workers: vec![(HUNG, HUNG, Some("tickets".to_owned()))],
         engines: vec![("small".to_owned(), HUNG, false)],
+        replicas: Vec::new(),
         servers: vec![("far".to_owned(), remote::Standing::Open { since: SOON })],
         stages: vec![("redact".to_owned(), SOON, "it traps".to_owned())],
         ends: true,

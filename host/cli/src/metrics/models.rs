@@ -1,7 +1,7 @@
 //! Models, those of this machine and those of other servers.
 
 use tidegate_connect::remote::{RemoteStats, Standing};
-use tidegate_serving::ModelStats;
+use tidegate_serving::{ModelStats, ReplicaStanding};
 use tidegate_telemetry::metrics::{Exposition, Family, Since, Value, table};
 
 /// A model of this machine, as it stands.
@@ -9,19 +9,20 @@ pub(crate) struct ModelNow {
     pub(crate) name: String,
     pub(crate) loaded: bool,
     pub(crate) stats: ModelStats,
-    /// Its adapter: which it is, its name, and the bytes that models may hold there and hold.
-    pub(crate) adapter: (u32, String, u64, u64),
+    /// Its adapters: which each is, its name, and the bytes that models may hold there and hold.
+    pub(crate) adapters: Vec<(u32, String, u64, u64)>,
 }
 
 /// Models of this machine, and their adapters.
 pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
     type Figure = (&'static Family, fn(&ModelStats) -> u64);
-    const FIGURES: [Figure; 20] = [
+    const FIGURES: [Figure; 22] = [
         (&table::MODEL_MEMORY, |m| m.memory),
         (&table::MODEL_RUNNING, |m| m.running as u64),
         (&table::MODEL_KV_BLOCKS, |m| m.blocks as u64),
         (&table::MODEL_KV_USED, |m| m.blocks_used as u64),
         (&table::MODEL_KV_CACHED, |m| m.blocks_cached as u64),
+        (&table::MODEL_KV_PINNED, |m| m.blocks_pinned as u64),
         (&table::MODEL_REPLACED_MEMORY, |m| m.replaced.memory),
         (&table::MODEL_REPLACED_WAITING, |m| m.replaced.waiting),
         (&table::MODEL_REPLACED_RUNNING, |m| m.replaced.running),
@@ -30,6 +31,7 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
         (&table::MODEL_LEFT, |m| m.cancelled),
         (&table::MODEL_REFUSED, |m| m.refused),
         (&table::MODEL_RETRIED, |m| m.retried),
+        (&table::MODEL_MOVED, |m| m.moved),
         (&table::MODEL_REASONING, |m| m.reasoning_tokens),
         (&table::MODEL_FORCED, |m| m.forced),
         (&table::MODEL_PREFIX_QUERIED, |m| m.prefix_query_tokens),
@@ -92,8 +94,12 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
             add(family, &[name], spread.clone().into());
         }
     }
+    for model in models {
+        replicas(exposition, &model.name, &model.stats);
+    }
     // Several models share an adapter, and several adapters may have one name.
-    let mut adapters: Vec<&(u32, String, u64, u64)> = models.iter().map(|m| &m.adapter).collect();
+    let mut adapters: Vec<&(u32, String, u64, u64)> =
+        models.iter().flat_map(|model| &model.adapters).collect();
     adapters.sort();
     adapters.dedup_by_key(|(index, ..)| *index);
     for (at, (_, name, ..)) in adapters.iter().enumerate() {
@@ -105,6 +111,27 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
         let used = same().map(|(_, _, _, used)| used).sum::<u64>();
         exposition.add(&table::ADAPTER_BUDGET, &[name], budget);
         exposition.add(&table::ADAPTER_USED, &[name], used);
+    }
+}
+
+/// The replicas of a model that has several.
+fn replicas(exposition: &mut Exposition, model: &str, stats: &ModelStats) {
+    for (number, replica) in stats.replicas.iter().enumerate() {
+        let number = number.to_string();
+        let labels = [model, number.as_str(), replica.adapter.as_str()];
+        let serves = replica.standing == ReplicaStanding::Serves;
+        exposition.add(&table::REPLICA_SERVES, &labels, serves);
+        exposition.add(&table::REPLICA_RUNNING, &labels, replica.running as u64);
+        exposition.add(&table::REPLICA_KV_USED, &labels, replica.blocks_used as u64);
+        let Some(since) = stats.since else { continue };
+        for (family, value) in [
+            (&table::REPLICA_ANSWERED, replica.answered),
+            (&table::REPLICA_TOKENS, replica.tokens),
+            (&table::REPLICA_STEPS, replica.steps),
+            (&table::REPLICA_RELOADS, replica.reloads),
+        ] {
+            exposition.add_since(family, &labels, value, since);
+        }
     }
 }
 
@@ -147,6 +174,7 @@ pub(crate) fn remote(exposition: &mut Exposition, models: &[RemoteStats]) {
 mod tests {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+    use tidegate_serving::ReplicaStats;
     use tidegate_telemetry::metrics::Kind;
 
     use super::*;
@@ -166,7 +194,7 @@ mod tests {
                 answer_rows: 30,
                 ..ModelStats::default()
             },
-            adapter: (index, adapter.into(), 100, 40),
+            adapters: vec![(index, adapter.into(), 100, 40)],
         }
     }
 
@@ -234,6 +262,39 @@ mod tests {
         let text = exposition.text();
         assert!(text.contains("tidegate_model_running_sequences{"), "{text}");
         assert!(!text.contains("tidegate_model_tokens_total{"), "{text}");
+    }
+
+    #[test]
+    fn replicas_are_told_one_by_one_and_only_where_there_are_several() {
+        let mut several = model("several", 0, "gpu");
+        several.adapters.push((1, "cpu".into(), 50, 4));
+        several.stats.replicas = [
+            ("gpu", ReplicaStanding::Serves, 7),
+            ("cpu", ReplicaStanding::Away, 3),
+            ("cpu", ReplicaStanding::LeftOut("gone".into()), 1),
+        ]
+        .into_iter()
+        .map(|(adapter, standing, tokens)| ReplicaStats {
+            adapter: adapter.into(),
+            standing,
+            tokens,
+            ..ReplicaStats::default()
+        })
+        .collect();
+        let mut exposition = Exposition::default();
+        models(&mut exposition, &[several, model("alone", 0, "gpu")]);
+        let text = exposition.text();
+        has(
+            &text,
+            &[
+                "tidegate_replica_serves{model=\"several\",replica=\"0\",adapter=\"gpu\"} 1",
+                "tidegate_replica_serves{model=\"several\",replica=\"1\",adapter=\"cpu\"} 0",
+                "tidegate_replica_serves{model=\"several\",replica=\"2\",adapter=\"cpu\"} 0",
+                "tidegate_replica_generated_tokens_total{model=\"several\",replica=\"0\",adapter=\"gpu\"} 7",
+                "tidegate_adapter_used_bytes{adapter=\"cpu\"} 4",
+            ],
+        );
+        assert!(!text.contains("replica_serves{model=\"alone\""), "{text}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tidegate_grammar::{Compiler, Vocabulary};
 use tidegate_text::{PromptError, Tokenizer};
 
 use super::open::open_lora;
+use super::pinned;
 use super::sizes::{KvRoom, kv_room};
 use super::{ModelFile, Splits};
 use crate::exit::with_causes;
@@ -42,6 +43,7 @@ pub(crate) fn check(pipeline: &Pipeline) -> Fit {
         match ModelFile::of(model) {
             Ok(file) => {
                 all.extend(mistakes(pipeline, index, &file));
+                warnings.extend(pinned::pointless(pipeline, index, &file));
                 warnings.extend(thoughtless(pipeline, index, &file));
             }
             Err(error) => all.push(pipeline.mistake_of_model(model, with_causes(&error))),
@@ -245,6 +247,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
             Ask::Embed => {}
         }
     }
+    found.extend(pinned::mistakes(pipeline, index, file));
     found
 }
 

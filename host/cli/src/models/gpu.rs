@@ -1,4 +1,5 @@
-//! Adapters in use: each is opened once, has one engine, and is opened anew when its device is lost.
+//! Adapters in use: each is opened once for each replica that a model has there, has an engine for each opening, and is opened
+//! anew when its device is lost.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,25 +54,56 @@ impl Adapters {
     }
 
     /// The adapter that a selector means; models that mean the same share it.
+    #[cfg(test)]
     pub(crate) fn get(&self, selector: Option<&str>) -> Result<Arc<UsedAdapter>, AdapterError> {
-        let adapter = Adapter::choose(selector)?;
+        let mut all = self.get_all(&[selector])?;
+        Ok(all.remove(0))
+    }
+
+    /// The adapters that these selectors mean. One that several of them mean is open several times, with an engine for each:
+    /// replicas run side by side, and a device that is lost is one's alone.
+    pub(crate) fn get_all(
+        &self,
+        selectors: &[Option<&str>],
+    ) -> Result<Vec<Arc<UsedAdapter>>, AdapterError> {
+        let mut chosen = Vec::with_capacity(selectors.len());
+        let mut all: Vec<Arc<UsedAdapter>> = Vec::with_capacity(selectors.len());
+        for selector in selectors {
+            chosen.push(Adapter::choose(*selector)?);
+        }
+        for adapter in chosen {
+            let index = adapter.info().index;
+            let before = all.iter().filter(|one| one.info().index == index).count();
+            all.push(self.nth(adapter, before));
+        }
+        Ok(all)
+    }
+
+    /// An adapter, open as often before.
+    fn nth(&self, adapter: Adapter, before: usize) -> Arc<UsedAdapter> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let index = adapter.info().index;
-        if let Some(used) = used.iter().find(|used| used.info().index == index) {
-            return Ok(used.clone());
+        let mut same = used.iter().filter(|used| used.info().index == index);
+        let first = same.clone().next().cloned();
+        if let Some(used) = same.nth(before) {
+            return used.clone();
         }
         let available = || available_memory(adapter.info());
-        let engine = Engine::start(EngineOptions {
-            memory_budget: self.limits.memory.or_else(available).unwrap_or(u64::MAX),
-            ..EngineOptions::default()
-        });
+        let engine = match &first {
+            // What its memory holds is of one budget.
+            Some(first) => first.engine.start_beside(),
+            None => Engine::start(EngineOptions {
+                memory_budget: self.limits.memory.or_else(available).unwrap_or(u64::MAX),
+                ..EngineOptions::default()
+            }),
+        };
         let new = Arc::new(UsedAdapter {
             adapter,
             device: Mutex::default(),
             engine,
         });
         used.push(new.clone());
-        Ok(new)
+        new
     }
 }
 

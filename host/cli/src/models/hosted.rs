@@ -6,17 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::SystemTime;
 
 use anyhow::Context;
-use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
+use tidegate_contract::{
+    Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId, Structure,
+};
 use tidegate_control::config::{self, Ask, Generate, Pipeline};
-use tidegate_control::{ModelRefused, ModelReport};
-use tidegate_serving::ModelHandle;
+use tidegate_control::{ModelRefused, ModelReport, ReplicaReport, ReplicaState};
+use tidegate_serving::{ModelHandle, ReplicaStanding, ReplicaStats, load_replicas};
 use tidegate_text::Tokenizer;
 
 use super::biased;
 use super::fit::{adapting, around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, UsedAdapter};
 use super::open::{ModelFile, Splits, open_lora};
-use super::source::source;
+use super::pinned;
+use super::source::{digest, source};
 use crate::exit::with_causes;
 use crate::metrics::ModelNow;
 use crate::stage_times::in_milliseconds;
@@ -27,7 +30,8 @@ pub(crate) struct HostedModel {
     /// Its place among the pipeline's models.
     index: usize,
     adapters: Arc<Adapters>,
-    adapter: Arc<UsedAdapter>,
+    /// What its replicas run on; at least one.
+    used: Vec<Arc<UsedAdapter>>,
     /// Held while it is loaded or unloaded.
     changing: Mutex<()>,
     /// Follows the name on its engine, whatever is loaded there.
@@ -67,15 +71,15 @@ impl HostedModel {
         pipeline: &Arc<Pipeline>,
         index: usize,
         adapters: &Arc<Adapters>,
-        adapter: &Arc<UsedAdapter>,
+        used: Vec<Arc<UsedAdapter>>,
     ) -> anyhow::Result<HostedModel> {
         let file = ModelFile::of(&pipeline.models[index])?;
-        let (handle, last) = load(pipeline, index, adapters, adapter, &file)?;
+        let (handle, last) = load(pipeline, index, adapters, &used, &file)?;
         Ok(HostedModel {
             pipeline: pipeline.clone(),
             index,
             adapters: adapters.clone(),
-            adapter: adapter.clone(),
+            used,
             changing: Mutex::new(()),
             handle,
             last: RwLock::new(last),
@@ -168,7 +172,7 @@ impl HostedModel {
             &self.pipeline,
             self.index,
             &self.adapters,
-            &self.adapter,
+            &self.used,
             &file,
         )
         .map_err(refused)?;
@@ -181,9 +185,10 @@ impl HostedModel {
     pub(crate) fn unload(&self) -> Result<ModelReport, ModelRefused> {
         let _changing = self.change()?;
         let name = &self.model().name;
-        self.adapter
-            .engine
-            .unload(name)
+        // The first engine has the name.
+        let first = self.used.first().map(|first| first.engine.unload(name));
+        first
+            .unwrap_or(Err(ModelError::Unknown(name.clone())))
             .map_err(|error| ModelRefused::Refused(error.to_string()))?;
         let mut last = self.last.write().unwrap_or_else(PoisonError::into_inner);
         last.loaded = false;
@@ -220,6 +225,7 @@ impl HostedModel {
             running: stats.running,
             blocks: stats.blocks,
             blocks_used: stats.blocks_used,
+            blocks_pinned: stats.blocks_pinned,
             answered: stats.answered,
             // Those that expired or were hopeless are among them.
             failed: stats.failed,
@@ -233,22 +239,23 @@ impl HostedModel {
             preemptions: stats.preemptions,
             draft_failures: stats.draft_failures,
             reloads: stats.reloads,
+            moved: stats.moved,
+            replicas: stats.replicas.into_iter().map(replica).collect(),
         }
     }
 
     /// The same for metrics.
     pub(crate) fn now(&self) -> ModelNow {
-        let (engine, adapter) = (self.adapter.engine.stats(), self.adapter.info());
+        let adapters = self.used.iter().map(|used| {
+            let (engine, adapter) = (used.engine.stats(), used.info());
+            let (index, name) = (adapter.index as u32, adapter.name.clone());
+            (index, name, engine.budget, engine.used)
+        });
         ModelNow {
             name: self.model().name.clone(),
             loaded: self.last().loaded,
             stats: self.handle.stats(),
-            adapter: (
-                adapter.index as u32,
-                adapter.name.clone(),
-                engine.budget,
-                engine.used,
-            ),
+            adapters: adapters.collect(),
         }
     }
 
@@ -277,12 +284,36 @@ impl HostedModel {
     }
 }
 
-/// Puts the model in these files onto its adapter; new requests go to it from now on.
+/// A replica as the admin API says it.
+fn replica(stats: ReplicaStats) -> ReplicaReport {
+    let (standing, reason) = match stats.standing {
+        ReplicaStanding::Serves => (ReplicaState::Serves, String::new()),
+        ReplicaStanding::Away => (ReplicaState::Away, String::new()),
+        ReplicaStanding::LeftOut(reason) => (ReplicaState::LeftOut, reason),
+    };
+    ReplicaReport {
+        adapter: stats.adapter,
+        standing,
+        reason,
+        memory: stats.memory,
+        running: stats.running,
+        blocks: stats.blocks,
+        blocks_used: stats.blocks_used,
+        answered: stats.answered,
+        tokens: stats.tokens,
+        steps: stats.steps,
+        prefix_hit_tokens: stats.prefix_hit_tokens,
+        moved: stats.moved,
+        reloads: stats.reloads,
+    }
+}
+
+/// Puts the model in these files onto its adapters; new requests go to it from now on.
 fn load(
     pipeline: &Pipeline,
     index: usize,
     adapters: &Adapters,
-    adapter: &Arc<UsedAdapter>,
+    used: &[Arc<UsedAdapter>],
     file: &ModelFile,
 ) -> anyhow::Result<(ModelHandle, Last)> {
     let model = &pipeline.models[index];
@@ -303,19 +334,28 @@ fn load(
         false => Some(file.adapted(loras)?),
     };
     let source_file = with_adapters.as_ref().unwrap_or(file);
-    let mut source = source(model, adapters.limits(), adapter, source_file)?;
+    let pins = pinned::pins(pipeline, index, file)?;
+    let digest = digest(source_file)?;
     let structures = asking(pipeline, index).filter_map(|(_, _, kind)| match &kind.ask {
         Ask::Generate(generate) => generate.parameters.structure.clone(),
         Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
     });
-    source.options.structures = structures.collect();
-    let handle = adapter.engine.load(&model.name, source)?;
+    let structures: Vec<Structure> = structures.collect();
+    let mut replicas = Vec::with_capacity(used.len());
+    for adapter in used {
+        let pinned = (digest.as_str(), pins.clone());
+        let mut source = source(model, adapters.limits(), adapter, source_file, pinned)?;
+        source.options.structures.clone_from(&structures);
+        replicas.push((&adapter.engine, source));
+    }
+    let handle = load_replicas(&model.name, replicas)?;
     let facts = handle.facts();
     tracing::info!(
         model = model.name,
         path = %file.path.display(),
         digest = facts.digest,
         adapter = facts.adapter,
+        replicas = used.len(),
         loras = adapted.len(),
         "model loaded"
     );

@@ -8,6 +8,7 @@ mod lora;
 mod loss;
 mod memory;
 mod open;
+mod pinned;
 mod remote;
 mod remote_report;
 mod served;

@@ -176,6 +176,17 @@ pub(crate) fn mistakes(
         ));
     }
     for (number, stage, kind) in asking(pipeline, index) {
+        // One that only answers under load is asked as it is.
+        if let Ask::Generate(generate) = &kind.ask
+            && generate.pin_prefix
+            && kind.model == index
+        {
+            let what = format!(
+                "has no place where another server has the model: what stays on the device of {:?} is for that to say",
+                model.name
+            );
+            found.push(pipeline.mistake_of_pin(stage, what));
+        }
         match (&kind.ask, &remote.protocol) {
             (Ask::Generate(generate), RemoteProtocol::OpenAi { vllm, .. }) => {
                 let wrong = untold(generate, *vllm);

@@ -8,17 +8,19 @@ use tidegate_weights::Checkpoint;
 /// Rows of a step from which a token can be drawn, at least: guesses need several for a sequence.
 const LEAST_SAMPLES: usize = 64;
 
-/// What a decoder is loaded with.
+/// What a decoder is loaded with, so many KV blocks of prefixes being pinned: they come to those of the sequences, but where
+/// the file says what all take together.
 pub(crate) fn decoder_options(
     model: &Model,
     engine: Engine,
     checkpoint: &Checkpoint,
     context: usize,
+    pinned: usize,
 ) -> Result<DecoderOptions, LoadError> {
     let max_rows = engine.step_tokens;
     let mut options = DecoderOptions {
         context,
-        blocks: model.sequences * context.div_ceil(BLOCK),
+        blocks: model.sequences * context.div_ceil(BLOCK) + pinned,
         max_rows,
         max_samples: model.sequences.max(LEAST_SAMPLES).min(max_rows),
         kv: kv_precision(model),

@@ -9,7 +9,9 @@ use tidegate_infer::{
     AdapterKind, DecoderOptions, EncoderOptions, Gpu, GpuDecoder, GpuEncoder, LoadError,
     MemoryReport,
 };
-use tidegate_serving::{Draft, LoadDecoder, LoadEncoder, ModelLoader, ModelOptions, ModelSource};
+use tidegate_serving::{
+    Draft, LoadDecoder, LoadEncoder, ModelLoader, ModelOptions, ModelSource, Pin, pinned_blocks,
+};
 use tidegate_telemetry::{Work, WorkKind};
 use tidegate_weights::Checkpoint;
 
@@ -22,17 +24,18 @@ use crate::terminal::works;
 /// How long a step should take while prompts are read beside answers: with a GPU, and with software.
 const STEP: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
 
-/// The model in these files, to be loaded by an engine of the adapter.
+/// The model in these files, to be loaded by an engine of the adapter, and what is pinned of it.
 pub(crate) fn source(
     model: &Model,
     engine: Engine,
     adapter: &Arc<UsedAdapter>,
     file: &ModelFile,
+    (digest, pins): (&str, Vec<Pin>),
 ) -> anyhow::Result<ModelSource> {
     let context = context(model, file);
     let facts = ModelFacts {
         name: file.name(),
-        digest: digest(file)?,
+        digest: digest.to_owned(),
         adapter: adapter.info().to_string(),
         context: context as u32,
         sequences: model.sequences as u32,
@@ -50,13 +53,16 @@ pub(crate) fn source(
     let checkpoint = file.checkpoint.clone();
     let (bytes, load) = match file.makes() {
         Makes::Text => {
-            let sizes = decoder_options(model, engine, &checkpoint, context)?;
+            let pinned = pinned_blocks(&pins);
+            let sizes = decoder_options(model, engine, &checkpoint, context, pinned)?;
+            options.pins = pins;
             if let Some(path) = &model.draft {
                 let draft = Arc::new(open_checkpoint(path)?);
                 let own = draft.decoder().map_or(context, |config| config.context);
+                // It writes all of each prompt itself.
                 let sizes = DecoderOptions {
                     context: context.min(own),
-                    ..sizes.clone()
+                    ..decoder_options(model, engine, &checkpoint, context, 0)?
                 };
                 options.draft = Some(Draft {
                     bytes: MemoryReport::estimate(&draft, &sizes)?.total(),
@@ -118,7 +124,7 @@ fn encoder(
 }
 
 /// Hashes the model's files.
-fn digest(file: &ModelFile) -> anyhow::Result<String> {
+pub(super) fn digest(file: &ModelFile) -> anyhow::Result<String> {
     let work = works().begin(WorkKind::Read, &file.name());
     let told = &mut |done, of| work.done_of(done, of);
     Ok(file.checkpoint.digest_told(told)?)

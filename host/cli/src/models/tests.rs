@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use tidegate_contract::{
     Answer, Made, Message, Model, ModelError, ModelTask, Parameters, Prompt, Reply, Request,
     RequestId, Role,
 };
+use tidegate_control::ReplicaState;
 use tidegate_control::config::{self, Pipeline};
 
 use super::{Adapters, HostedModel, Served, open_checkpoint};
@@ -106,7 +107,7 @@ fn a_model_answers_the_same_after_its_device_was_lost() {
     let pipeline = Arc::new(pipeline());
     let adapters = Arc::new(Adapters::new(pipeline.engine));
     let adapter = adapters.get(Some("cpu")).unwrap();
-    let model = HostedModel::load(&pipeline, 0, &adapters, &adapter).unwrap();
+    let model = HostedModel::load(&pipeline, 0, &adapters, vec![adapter.clone()]).unwrap();
     let before = ask(&model, 1);
     assert_eq!(before.len(), 8);
     assert_eq!(model.report().reloads, 0);
@@ -126,7 +127,7 @@ fn a_model_that_is_loaded_after_an_unnoticed_loss_gets_a_new_device() {
     let opened = |seen: &mut Option<u64>| adapter.device(seen).unwrap();
     let mut first = None;
     opened(&mut first).lose();
-    let model = HostedModel::load(&pipeline, 0, &adapters, &adapter).unwrap();
+    let model = HostedModel::load(&pipeline, 0, &adapters, vec![adapter.clone()]).unwrap();
     assert_eq!(ask(&model, 1).len(), 8);
     assert_eq!(
         model.report().reloads,
@@ -245,4 +246,287 @@ fn an_adapter_that_does_not_fit_is_found_before_anything_is_loaded() {
         mistake.what.contains("lora_A.weight` has shape [5, "),
         "{mistake}"
     );
+}
+
+/// A system message of several KV blocks of the demo's model.
+const KIND: &str = "You answer mails to a shop. Be kind, be short, and never promise what the shop cannot keep: refunds take a \
+                    week, parcels three days, and nobody knows more than the parcel service does.";
+
+/// Stages that ask these models, each with the same beginning, pinned or not.
+fn pinning(models: &[&str], pin: bool) -> String {
+    let stages = models.iter().enumerate().map(|(at, model)| {
+        format!(
+            "[[stage]]\nname = \"pins-{at}\"\nmodel = \"{model}\"\nprompt = \"{{text}}\"\nsystem = {KIND:?}\nmax-tokens = 8\n\
+             pin-prefix = {pin}\n"
+        )
+    });
+    stages.collect()
+}
+
+/// The answer to the demo's question behind that beginning.
+fn ask_kindly(model: &dyn Model, id: u64) -> Vec<u32> {
+    let (sender, receiver) = channel();
+    let messages = vec![
+        Message::new(Role::System, KIND),
+        Message::new(Role::User, "where is my parcel"),
+    ];
+    let request = Request {
+        id: RequestId(id),
+        attempt: 1,
+        seed: 0,
+        task: ModelTask::Generate {
+            prompt: Prompt::Chat(messages.into()),
+            forced_prefix: Vec::new(),
+            parameters: Parameters {
+                max_tokens: 8,
+                ..Parameters::default()
+            },
+        },
+        class: 0,
+        deadline: None,
+        reply: Box::new(Waiting(sender)),
+    };
+    assert!(model.submit(request).is_ok());
+    match receiver.recv_timeout(Duration::from_secs(120)).unwrap() {
+        Ok(Answer {
+            made: Made::Choices(choices),
+            ..
+        }) => choices[0].tokens.clone(),
+        other => panic!("no answer but {other:?}"),
+    }
+}
+
+#[test]
+fn what_stages_pin_is_shared_and_each_adapter_has_its_own() {
+    let adapters = tempfile::tempdir().unwrap();
+    write_adapter(adapters.path(), 0.5);
+    let lora = format!(
+        "[model.strong]\ntype = \"lora\"\nbase = \"support\"\npath = {:?}\n",
+        adapters.path()
+    );
+    let mut answers = Vec::new();
+    let mut pinned = Vec::new();
+    for (models, pin) in [
+        (&["support", "strong"][..], false),
+        (&["support", "support", "strong"], true),
+        (&["support"], true),
+    ] {
+        let has_lora = models.contains(&"strong");
+        let more = match has_lora {
+            true => lora.clone(),
+            false => String::new(),
+        };
+        let pipeline = Arc::new(pipeline_of(&format!("{more}{}", pinning(models, pin))));
+        let found = super::check(&pipeline);
+        assert!(found.mistakes.is_empty(), "{:?}", found.mistakes);
+        assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+        let Ok(loaded) = crate::wire::load_models(&pipeline, Some("cpu"), &BTreeMap::new()) else {
+            panic!("the models are loaded");
+        };
+        let Some(Served::Hosted(base)) = &loaded[0] else {
+            panic!("the base is loaded");
+        };
+        let blocks = base.report().blocks_pinned;
+        pinned.push(blocks);
+        let mut hits = 0;
+        let mut one = Vec::new();
+        for (served, id) in loaded.iter().flatten().zip(1..) {
+            one.push(ask_kindly(served.model().as_ref(), id));
+            let found = base.report().prefix_hit_tokens as usize - hits;
+            hits += found;
+            let of_each = blocks * tidegate_contract::BLOCK / if has_lora { 2 } else { 1 };
+            assert_eq!(found, of_each, "{models:?} {pin}");
+        }
+        answers.push(one);
+        // Pins come to the blocks of the sequences.
+        assert_eq!(base.report().blocks, 2 * 16 + blocks);
+    }
+    assert!(
+        pinned[2] >= 2 && pinned == [0, 2 * pinned[2], pinned[2]],
+        "{pinned:?}"
+    );
+    assert_eq!(answers[0], answers[1], "the same with and without");
+    assert_eq!(answers[0][0], answers[2][0]);
+    assert_ne!(answers[0][0], answers[0][1]);
+}
+
+#[test]
+fn what_cannot_be_pinned_is_said_with_its_numbers() {
+    let mistakes = |more: &str| super::check(&pipeline_of(more));
+    let few = pinning(&["support", "support"], true);
+    let found = mistakes(&few.replace("prompt = \"{text}\"", "prompt = \"a {text}\""));
+    assert!(found.mistakes.is_empty(), "{:?}", found.mistakes);
+    // Two sequences of 16 blocks each leave 16, less by the memory that is given: 20 blocks of them all.
+    let with_memory = |bytes: u64, stages: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipeline.toml");
+        std::fs::write(directory.path().join("in.jsonl"), "{}\n").unwrap();
+        let file = format!(
+            "[pipeline]\nname = \"ask\"\n[source.in]\ntype = \"file\"\npaths = [\"in.jsonl\"]\n[model.support]\npath = {MODEL:?}\n\
+             adapter = \"cpu\"\nsequences = 2\ncontext = 256\nkv-memory = \"{bytes}B\"\n{stages}[sink.out]\ntype = \"file\"\npath = \"out.jsonl\"\n"
+        );
+        std::fs::write(&path, file).unwrap();
+        config::load(&path).unwrap()
+    };
+    let stages = pinning(&["support"], true);
+    let block = {
+        let file = super::ModelFile::open(Path::new(MODEL), super::Splits::Named(None)).unwrap();
+        let model = with_memory(1 << 20, &stages).models[0].clone();
+        super::sizes::kv_room(&model, &file.checkpoint)
+            .unwrap()
+            .block
+    };
+    let pipeline = with_memory(17 * block, &stages);
+    let found = super::check(&pipeline).mistakes;
+    let [mistake] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(mistake.key, "stage.pins-0.pin-prefix");
+    assert!(
+        mistake
+            .what
+            .contains("at most 1 of the 17 that model \"support\" has may be pinned"),
+        "{mistake}"
+    );
+    // Started all the same, it is refused by the engine.
+    let Err(crate::exit::Failure::Run(error)) =
+        crate::wire::load_models(&Arc::new(pipeline), Some("cpu"), &BTreeMap::new())
+    else {
+        panic!("it is loaded");
+    };
+    assert!(
+        format!("{error:#}").contains("at most 1 of its 17 may be pinned"),
+        "{error:#}"
+    );
+    assert!(
+        super::check(&with_memory(40 * block, &stages))
+            .mistakes
+            .is_empty()
+    );
+    let raw = "[[stage]]\nname = \"raw\"\nmodel = \"support\"\nprompt = \"{text}\"\nraw = true\nmax-tokens = 8\npin-prefix = true\n";
+    let warnings = mistakes(raw).warnings;
+    let [warning] = &warnings[..] else {
+        panic!("{warnings:?}");
+    };
+    assert!(
+        warning.what.contains("less than a KV block of 16"),
+        "{warning}"
+    );
+    let remote = "[model.far]\ntype = \"openai\"\nurl = \"http://localhost:1/v1\"\n[[stage]]\nname = \"far\"\nmodel = \"far\"\n\
+                  prompt = \"{text}\"\npin-prefix = true\n";
+    let found = mistakes(remote).mistakes;
+    assert!(
+        found
+            .iter()
+            .any(|mistake| mistake.key == "stage.far.pin-prefix"),
+        "{found:?}"
+    );
+}
+
+/// A request for many tokens; its answer comes over the channel.
+fn begin(model: &dyn Model, id: u64) -> Receiver<Result<Answer, ModelError>> {
+    let (sender, receiver) = channel();
+    let request = Request {
+        id: RequestId(id),
+        attempt: 1,
+        seed: id % 16,
+        task: ModelTask::Generate {
+            prompt: Prompt::Chat(
+                vec![Message::new(
+                    Role::User,
+                    format!("where is parcel {}", id % 16),
+                )]
+                .into(),
+            ),
+            forced_prefix: Vec::new(),
+            parameters: Parameters {
+                max_tokens: 40,
+                temperature: 0.8,
+                ..Parameters::default()
+            },
+        },
+        class: 0,
+        deadline: None,
+        reply: Box::new(Waiting(sender)),
+    };
+    assert!(model.submit(request).is_ok());
+    receiver
+}
+
+fn tokens_of(receiver: &Receiver<Result<Answer, ModelError>>) -> Vec<u32> {
+    match receiver.recv_timeout(Duration::from_secs(120)).unwrap() {
+        Ok(Answer {
+            made: Made::Choices(choices),
+            ..
+        }) => choices[0].tokens.clone(),
+        other => panic!("no answer but {other:?}"),
+    }
+}
+
+#[test]
+fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
+    let pipeline = Arc::new(pipeline());
+    let adapters = Arc::new(Adapters::new(pipeline.engine));
+    let used = adapters.get_all(&[Some("cpu")]).unwrap();
+    let one = HostedModel::load(&pipeline, 0, &adapters, used).unwrap();
+    let wanted: Vec<Vec<u32>> = (0..16).map(|id| tokens_of(&begin(&one, id))).collect();
+    assert!(one.report().replicas.is_empty());
+    drop(one);
+    let adapters = Arc::new(Adapters::new(pipeline.engine));
+    let used = adapters.get_all(&[Some("cpu"), Some("cpu")]).unwrap();
+    assert!(
+        !Arc::ptr_eq(&used[0], &used[1]),
+        "each has a device of its own"
+    );
+    let again = adapters.get_all(&[Some("cpu"), Some("cpu")]).unwrap();
+    assert!(
+        used.iter()
+            .zip(&again)
+            .all(|(one, other)| Arc::ptr_eq(one, other))
+    );
+    let model = HostedModel::load(&pipeline, 0, &adapters, used.clone()).unwrap();
+    // One budget for both, as they are on one adapter.
+    let memory = model.report().memory;
+    assert_eq!(used[0].engine.stats().used, memory);
+    assert_eq!(used[1].engine.stats().used, memory);
+    let mut id = 16;
+    for lost in [None, Some(0), Some(1)] {
+        let answers: Vec<_> = (id..id + 16).map(|id| begin(&model, id)).collect();
+        if let Some(lost) = lost {
+            let before = model.report().tokens;
+            while model.report().tokens < before + 20 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            used[lost].device(&mut None).unwrap().lose();
+        }
+        let answers: Vec<Vec<u32>> = answers.iter().map(tokens_of).collect();
+        assert_eq!(answers, wanted, "{lost:?}");
+        id += 16;
+        for _ in 0..600 {
+            let replicas = model.report().replicas;
+            if (replicas.iter()).all(|one| one.standing == ReplicaState::Serves) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    let report = model.report();
+    assert_eq!((report.answered, report.failed), (48, 0), "{report:?}");
+    assert!(report.reloads == 2 && report.moved > 0, "{report:?}");
+    let answered = report.replicas.iter().map(|one| one.answered);
+    assert!(answered.clone().all(|one| one >= 8), "{report:?}");
+    assert_eq!(answered.sum::<u64>(), 48);
+    // Swapped together.
+    let after = model.replace(None).unwrap();
+    assert_eq!((after.replicas.len(), after.answered), (2, 0));
+    assert_eq!(tokens_of(&begin(&model, id)), wanted[0]);
+    let gone = model.unload().unwrap();
+    assert!(!gone.loaded);
+    for _ in 0..100 {
+        if used[0].engine.stats().used == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("what was unloaded holds memory");
 }

@@ -32,12 +32,17 @@ pub(crate) fn load(
             models.push(None);
             continue;
         }
-        let configured = selector(&model.adapter);
+        let configured: Vec<Option<String>> = model.adapters.iter().map(selector).collect();
+        let selectors = match adapter {
+            // One for all models: one replica on it.
+            Some(adapter) => vec![Some(adapter)],
+            None => configured.iter().map(Option::as_deref).collect(),
+        };
         let used = adapters
-            .get(adapter.or(configured.as_deref()))
+            .get_all(&selectors)
             // The adapter that was asked for is not there.
             .map_err(|error: AdapterError| Failure::usage(error))?;
-        let hosted = HostedModel::load(pipeline, index, &adapters, &used)
+        let hosted = HostedModel::load(pipeline, index, &adapters, used)
             .with_context(|| format!("model {} ({})", model.name, model.path.display()))?;
         models.push(Some(Served::Hosted(Arc::new(hosted))));
     }

@@ -40,8 +40,8 @@ pub struct Model {
     pub name: String,
     /// A directory with `config.json` and safetensors, or a `.gguf` file; absolute.
     pub path: PathBuf,
-    /// What it runs on.
-    pub adapter: AdapterChoice,
+    /// What it runs on, at least one: a replica on each. One that stands there twice has two.
+    pub adapters: Vec<AdapterChoice>,
     /// Most sequences that run at once; an encoder has none.
     pub sequences: usize,
     /// Positions of a sequence; without it the smaller of the model's own and 2048.
@@ -156,6 +156,8 @@ pub struct ModelStage {
     pub(crate) typed_reasoning_tokens: Option<Typed<u64>>,
     /// The member of its reasoning.
     pub(crate) typed_reasoning: Option<Typed<String>>,
+    /// That its prefix is pinned.
+    pub(crate) typed_pin_prefix: Option<Typed<bool>>,
     /// Longest wait for an answer.
     pub deadline: Option<Duration>,
     /// How often a record is sent when the device fails, the first time included.
@@ -262,6 +264,8 @@ pub enum Ask {
 /// How answers are made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generate {
+    /// Whether the KV blocks of what all its prompts begin with stay on the device.
+    pub pin_prefix: bool,
     /// Whether the prompt goes to the model as it is, without a chat template.
     pub raw: bool,
     /// The system message; a text, not a template.

@@ -137,6 +137,17 @@ impl Pipeline {
             .collect()
     }
 
+    /// Something about what a stage pins, at the line that says so.
+    pub fn mistake_of_pin(&self, stage: &Stage, what: impl ToString) -> Mistake {
+        match &stage.kind {
+            StageKind::Model(asks) => match &asks.typed_pin_prefix {
+                Some(typed) => self.mistake(&typed.place, typed.key.clone(), what),
+                None => self.mistake_of_stage(stage, what),
+            },
+            StageKind::Operator(_) => self.mistake_of_stage(stage, what),
+        }
+    }
+
     /// Something that is wrong with how the gateway speaks TLS, at its line.
     pub fn mistake_of_tls(&self, tls: &GatewayTls, what: impl ToString) -> Mistake {
         self.mistake(&tls.place, "gateway.certificate".to_owned(), what)

@@ -6,7 +6,8 @@ use toml::de::DeValue;
 use super::findings::Typed;
 use super::models::{AdapterChoice, Engine, KvPrecision};
 use super::read_remote_model::{LOCAL_KEYS, REMOTE_KEYS, Type, read_remote};
-use super::reader::Table;
+use super::reader::{Table, Value};
+use super::text::Span;
 use super::typed::TypedModel;
 
 /// The kernels that can be asked for, as `TIDEGATE_KERNELS` names them.
@@ -52,8 +53,9 @@ const TYPES: [(&str, Where); 4] = [
 ];
 
 /// Keys that a model with a low-rank adapter has of its base.
-const BASE_KEYS: [&str; 10] = [
+const BASE_KEYS: [&str; 11] = [
     "adapter",
+    "adapters",
     "sequences",
     "context",
     "queue",
@@ -106,25 +108,6 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         };
         table.missing("path", example);
     }
-    let adapter = match table.get("adapter") {
-        None => AdapterChoice::Any,
-        Some(value) => match value.raw {
-            DeValue::Integer(_) => table
-                .count("adapter", 0..=255)
-                .map_or(AdapterChoice::Any, |typed| {
-                    AdapterChoice::Index(typed.value)
-                }),
-            DeValue::String(text) if !text.is_empty() => AdapterChoice::from(&**text),
-            _ => {
-                value.wrong(
-                    table.found,
-                    "an adapter: its number, part of its name, or \"cpu\"",
-                    "\"cpu\"",
-                );
-                AdapterChoice::Any
-            }
-        },
-    };
     let precisions = [
         ("f32", KvPrecision::F32),
         ("f16", KvPrecision::F16),
@@ -134,7 +117,7 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
     let model = TypedModel {
         name,
         path,
-        adapter,
+        adapters: read_adapters(&table),
         sequences: table
             .count("sequences", 1..=1024)
             .map_or(32, |typed| typed.value),
@@ -165,6 +148,71 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         table.finish();
     }
     model
+}
+
+/// Most replicas of a model.
+const MOST_REPLICAS: usize = 16;
+
+/// What a model runs on: `adapter`, or a replica on each of `adapters`.
+fn read_adapters(table: &Table<'_>) -> Vec<AdapterChoice> {
+    let one = table
+        .get("adapter")
+        .map(|value| read_adapter(table, &value));
+    let Some(list) = table.get("adapters") else {
+        return vec![one.unwrap_or(AdapterChoice::Any)];
+    };
+    if one.is_some() {
+        let why = "says the same as adapter; leave one of them out";
+        table.found.mistake(&list.place, &list.key, why);
+    }
+    let DeValue::Array(values) = list.raw else {
+        list.wrong(table.found, "a list of adapters", "[\"0\", \"1\"]");
+        return vec![AdapterChoice::Any];
+    };
+    if !(1..=MOST_REPLICAS).contains(&values.len()) {
+        let what = format!(
+            "has {} adapters, must have 1 to {MOST_REPLICAS}: a replica of the model runs on each",
+            values.len()
+        );
+        table.found.mistake(&list.place, &list.key, what);
+        return vec![AdapterChoice::Any];
+    }
+    let each = values.iter().map(|value| {
+        let value = Value {
+            raw: value.get_ref(),
+            place: Span(value.span()),
+            key: list.key.clone(),
+        };
+        read_adapter(table, &value)
+    });
+    each.collect()
+}
+
+/// An adapter by its number, a part of its name, or `cpu`.
+fn read_adapter(table: &Table<'_>, value: &Value<'_>) -> AdapterChoice {
+    match value.raw {
+        DeValue::Integer(integer) => {
+            let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
+            match number.and_then(|number| u8::try_from(number).ok()) {
+                Some(number) => AdapterChoice::Index(number.into()),
+                None => {
+                    let what =
+                        format!("{value} is out of range: adapters have numbers from 0 to 255");
+                    table.found.mistake(&value.place, &value.key, what);
+                    AdapterChoice::Any
+                }
+            }
+        }
+        DeValue::String(text) if !text.is_empty() => AdapterChoice::from(&**text),
+        _ => {
+            value.wrong(
+                table.found,
+                "an adapter: its number, part of its name, or \"cpu\"",
+                "\"cpu\"",
+            );
+            AdapterChoice::Any
+        }
+    }
 }
 
 /// The kernels by name; of those that are not for a reproducible model the reason is [`SUMS_BY_ROWS`].

@@ -26,7 +26,7 @@ const COMMON_KEYS: [&str; 9] = [
     "field",
 ];
 /// Keys of a stage that wants an answer.
-const GENERATE_KEYS: [&str; 28] = [
+const GENERATE_KEYS: [&str; 29] = [
     "raw",
     "system",
     "prompt",
@@ -55,6 +55,7 @@ const GENERATE_KEYS: [&str; 28] = [
     "template-arguments",
     "reasoning",
     "reasoning-tokens",
+    "pin-prefix",
 ];
 /// Keys of a stage that wants a vector or a label.
 const ENCODE_KEYS: [&str; 1] = ["text"];
@@ -298,6 +299,7 @@ fn read_generate(table: &Table<'_>, turns: Vec<Turn>) -> TypedGenerate {
         table.found.mistake(&value.place, &value.key, why);
     }
     TypedGenerate {
+        pin_prefix: table.truth("pin-prefix").filter(|pins| pins.value),
         raw,
         turns,
         template_arguments: read_template_arguments(table),

@@ -19,9 +19,10 @@ use super::typed::TypedRemote;
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
 /// Keys of a model that is loaded here.
-pub(crate) const LOCAL_KEYS: [&str; 9] = [
+pub(crate) const LOCAL_KEYS: [&str; 10] = [
     "path",
     "adapter",
+    "adapters",
     "sequences",
     "kv-memory",
     "kv-precision",

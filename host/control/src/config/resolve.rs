@@ -120,7 +120,7 @@ pub(crate) fn resolve(
                 .map(|draft| check_model(found, directory, draft)),
             place: model.name.place,
             name: model.name.value,
-            adapter: model.adapter,
+            adapters: model.adapters,
             sequences: model.sequences,
             context: model.context,
             queue: model.queue,

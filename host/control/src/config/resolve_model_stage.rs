@@ -41,11 +41,13 @@ pub(crate) fn resolve_model_stage(
     }
     let mut typed_max_tokens = None;
     let (mut typed_reasoning, mut typed_reasoning_tokens) = (None, None);
+    let mut typed_pin_prefix = None;
     let ask = match typed.ask {
         TypedAsk::Generate(mut generate) => {
             typed_max_tokens = generate.max_tokens.take();
             typed_reasoning_tokens = generate.reasoning_tokens.take();
             typed_reasoning.clone_from(&generate.reasoning);
+            typed_pin_prefix.clone_from(&generate.pin_prefix);
             Ask::Generate(Box::new(resolve_generate(found, directory, *generate)))
         }
         TypedAsk::Embed => Ask::Embed,
@@ -77,6 +79,7 @@ pub(crate) fn resolve_model_stage(
         typed_max_tokens,
         typed_reasoning_tokens,
         typed_reasoning,
+        typed_pin_prefix,
         deadline: typed.deadline,
         attempts: typed.attempts,
         into: typed.into,
@@ -222,6 +225,7 @@ fn resolve_generate(found: &Findings, directory: &Directory, typed: TypedGenerat
         }
     });
     Generate {
+        pin_prefix: typed.pin_prefix.is_some(),
         raw: typed.raw,
         system: typed.system,
         turns: typed.turns,

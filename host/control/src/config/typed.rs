@@ -154,7 +154,7 @@ pub(crate) struct TypedTopic {
 pub(crate) struct TypedModel {
     pub(crate) name: Typed<String>,
     pub(crate) path: Option<Typed<String>>,
-    pub(crate) adapter: AdapterChoice,
+    pub(crate) adapters: Vec<AdapterChoice>,
     pub(crate) sequences: usize,
     pub(crate) context: Option<usize>,
     pub(crate) queue: usize,
@@ -242,6 +242,8 @@ pub(crate) enum TypedAsk {
 
 #[derive(Debug)]
 pub(crate) struct TypedGenerate {
+    /// Where it is true.
+    pub(crate) pin_prefix: Option<Typed<bool>>,
     pub(crate) raw: bool,
     pub(crate) system: Option<String>,
     pub(crate) turns: Vec<Turn>,

@@ -76,6 +76,15 @@ impl Groups {
         (None, Verdict::GoesOn)
     }
 
+    /// Those who were to be tried apart; nobody is any more.
+    pub(crate) fn take(&mut self) -> HashSet<u64> {
+        self.alone = 0;
+        std::mem::take(&mut self.stack)
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
     fn leave(&mut self, keys: &HashSet<u64>) {
         for group in &mut self.stack {
             group.retain(|key| !keys.contains(key));
@@ -121,7 +130,8 @@ impl Generator {
         for index in (0..self.running.len()).rev() {
             self.preempt(index);
         }
-        self.blocks = Blocks::new(self.shape.blocks);
+        self.blocks = Blocks::new(self.shape.blocks).known_to(self.known.as_ref());
+        self.pinned.clear();
         let by_draft = self.draft.lost();
         let parts = || {
             plan.parts
@@ -160,13 +170,14 @@ impl Generator {
         }
     }
 
-    /// The decoder was loaded again. False if it is not the one it was: nothing that is queued could be relied on.
+    /// The decoder was loaded again, and has computed what is pinned. False if it is not the one it was: nothing that is queued could be relied on.
     pub(crate) fn restored(
         &mut self,
         decoder: &dyn Decoder,
         draft: Option<Box<DraftModel>>,
     ) -> bool {
         self.draft.restored(draft);
+        self.pinned = self.pins.take(&mut self.blocks);
         decoder.shape() == &self.shape
     }
 

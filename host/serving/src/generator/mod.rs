@@ -21,22 +21,26 @@ mod draft;
 mod drafting;
 mod fault;
 mod generation;
+mod moved;
 mod step_plan;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate_contract::{BLOCK, DecoderShape, Finish, ModelError, RequestId};
 
 use crate::answer::AnswerText;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Table};
 use crate::constraint::Constraint;
 use crate::costs::{Beside, StepCosts, StepSize};
 use crate::order::{Moment, Rank};
 use crate::parameters::choice_seed;
+use crate::pins::Pins;
+use crate::replicas::Known;
 use crate::request::{Open, Submission, Work};
 use crate::sequence::{Sequence, SequenceIdentity};
 use crate::stats::Counters;
@@ -46,6 +50,7 @@ pub(crate) use draft::DraftModel;
 use drafting::Drafting;
 pub(crate) use fault::{Groups, Verdict};
 use generation::Generation;
+pub(crate) use moved::MovedGeneration;
 pub(crate) use step_plan::StepPlan;
 
 /// The sizes a generator keeps to.
@@ -86,6 +91,9 @@ pub(crate) struct Generator {
     limits: Limits,
     counters: Arc<Counters>,
     blocks: Blocks,
+    pins: Pins,
+    /// The tables of what is pinned; none while the decoder is away, and with it what was written.
+    pinned: Vec<Table>,
     draft: Drafting,
     requests: HashMap<u64, Generation>,
     /// Requests with something to tell.
@@ -104,19 +112,33 @@ pub(crate) struct Generator {
     none_late_before: Option<Moment>,
     /// Where a step failed without a known culprit: whom to try apart.
     groups: Groups,
-    next: u64,
+    /// Where other threads can see what is kept in blocks.
+    known: Option<Arc<Known>>,
+}
+
+/// The next of the numbers of requests and of their answers' keys: the same in no two schedulers, as requests move among them.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// The number of a request with so many answers, whose keys are those that follow it.
+fn number_of(answers: u32) -> u64 {
+    NEXT.fetch_add(1 + u64::from(answers), Ordering::Relaxed)
 }
 
 impl Generator {
+    /// One for a decoder that has computed what is pinned.
     pub(crate) fn new(
         shape: DecoderShape,
         limits: Limits,
         counters: Arc<Counters>,
         draft: Option<Box<DraftModel>>,
+        (pins, known): (Pins, Option<Arc<Known>>),
     ) -> Generator {
+        let mut blocks = Blocks::new(shape.blocks).known_to(known.as_ref());
         Generator {
             limits: limits.within(&shape),
-            blocks: Blocks::new(shape.blocks),
+            pinned: pins.take(&mut blocks),
+            pins,
+            blocks,
             shape,
             counters,
             draft: Drafting::new(draft),
@@ -129,14 +151,17 @@ impl Generator {
             beside: Beside::default(),
             none_late_before: None,
             groups: Groups::default(),
-            next: 0,
+            known,
         }
     }
 
     /// Takes a request; what can be answered without a step is answered here.
     pub(crate) fn submit(&mut self, submission: Submission) {
-        self.next += 1;
-        let number = self.next;
+        let answers = match &submission.work {
+            Ok(Work::Generate { parameters, .. }) => parameters.n,
+            _ => 0,
+        };
+        let number = number_of(answers);
         let lora = submission.lora;
         let (open, work) = Open::new(submission, number, 0);
         let mut generation = Generation::new(open);
@@ -170,9 +195,8 @@ impl Generator {
         generation.choices.resize(parameters.n as usize, None);
         let mut sequences = Vec::with_capacity(parameters.n as usize);
         for choice in 0..parameters.n {
-            self.next += 1;
             let identity = SequenceIdentity {
-                key: self.next,
+                key: first_of(number) + u64::from(choice),
                 request: number,
                 choice,
                 context: context_of(&self.shape),
@@ -439,7 +463,8 @@ impl Generator {
     /// What must hold between two steps.
     #[cfg(test)]
     pub(crate) fn check(&self) {
-        self.blocks.check(self.running.iter().map(|s| &s.table));
+        let running = self.running.iter().map(|s| &s.table);
+        self.blocks.check(running.chain(&self.pinned));
         self.draft.check(|key| self.index_of(key).is_some());
         assert!(self.running.len() <= self.limits.sequences);
         for sequence in &self.running {
@@ -470,7 +495,10 @@ impl Generator {
     pub(crate) fn report(&self) {
         Counters::set(&self.counters.running, self.running.len());
         Counters::set(&self.counters.blocks, self.blocks.count());
-        Counters::set(&self.counters.blocks_used, self.blocks.held());
+        let pinned = self.blocks.pinned();
+        let used = self.blocks.held() - self.blocks.pinned_idle();
+        Counters::set(&self.counters.blocks_used, used);
+        Counters::set(&self.counters.blocks_pinned, pinned);
         Counters::set(&self.counters.blocks_cached, self.blocks.idle());
     }
 }

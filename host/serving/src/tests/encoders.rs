@@ -18,7 +18,9 @@ use crate::encoding::{Encoding, EncodingLimits};
 use crate::hosted::{Core, Stepped};
 use crate::request::{Submission, Work};
 use crate::stats::Counters;
-use crate::{Engine, EngineOptions, LoadError, ModelHandle, ModelLoader, ModelOptions};
+use crate::{
+    Engine, EngineOptions, LoadError, ModelHandle, ModelLoader, ModelOptions, load_replicas,
+};
 
 /// Vectors of two: the number of tokens, and a sum that the order of the tokens changes.
 fn vector(text: &[u32]) -> [f32; 2] {
@@ -294,6 +296,48 @@ fn a_text_that_fails_a_step_fails_alone_and_a_lost_device_is_loaded_again() {
 }
 
 #[test]
+fn texts_of_a_replica_whose_device_is_lost_are_done_by_another() {
+    let engines = [(); 2].map(|()| Engine::start(EngineOptions::default()));
+    let kept = [(); 2].map(|()| Kept {
+        calls: Arc::default(),
+        fails: Arc::default(),
+        loads: Arc::default(),
+        gate: None,
+    });
+    let replicas = engines.iter().zip(&kept).map(|(engine, kept)| {
+        let own = kept.clone();
+        let load = move || {
+            own.loads.fetch_add(1, Ordering::SeqCst);
+            let kept = own.clone();
+            let output = EncoderOutput::Embedding;
+            Ok(Box::new(Fake { kept, output }) as Box<dyn Encoder>)
+        };
+        let load = ModelLoader::Encoder(Box::new(load));
+        (engine, source(load, ModelOptions::default()))
+    });
+    let model = load_replicas("encoder", replicas.collect()).unwrap();
+    // What takes one device down the other can do.
+    *kept[0].fails.lock().unwrap() = Some(DecodeError::DeviceLost {
+        reason: "reset".into(),
+    });
+    let texts: Vec<String> = (0..40).map(|n| format!("{}%", "a".repeat(n % 7))).collect();
+    let pending: Vec<Pending> = texts
+        .iter()
+        .map(|text| encode(&model, text, &ask("", 0)))
+        .collect();
+    for (text, pending) in texts.iter().zip(&pending) {
+        let wanted = Made::Embedding(vector(&bytes(text)).to_vec());
+        assert_eq!(pending.answer().made, wanted);
+    }
+    let stats = model.stats();
+    assert_eq!((stats.answered, stats.failed), (40, 0), "{stats:?}");
+    assert!(
+        stats.moved > 0 && stats.replicas[1].answered == 40,
+        "{stats:?}"
+    );
+}
+
+#[test]
 fn of_texts_too_the_one_with_the_least_slack_goes_first() {
     let limits = EncodingLimits {
         step_tokens: 200,
@@ -308,6 +352,7 @@ fn of_texts_too_the_one_with_the_least_slack_goes_first() {
     let submit = |encoding: &mut Encoding, tokens: usize, now, deadline| {
         let (submission, pending) = ask("", 0).submission(now, deadline);
         encoding.submit(Submission {
+            burden: Default::default(),
             work: Ok(Work::Encode {
                 texts: vec![single(tokens)],
             }),
@@ -365,6 +410,7 @@ fn a_text_that_is_taken_back_when_its_step_begins_takes_no_other_along() {
     let texts = [3, 4, 5].map(|tokens| {
         let (submission, pending) = ask("", 0).submission(Duration::ZERO, None);
         core.submit(Submission {
+            burden: Default::default(),
             work: Ok(Work::Encode {
                 texts: vec![single(tokens)],
             }),

@@ -9,6 +9,8 @@ mod models;
 mod order;
 mod parts;
 mod phases;
+mod pins;
+mod replicas;
 mod same;
 pub(crate) mod support;
 mod text;

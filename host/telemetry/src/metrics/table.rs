@@ -20,6 +20,8 @@ const SLOT: Label = label("slot", "stages with an operator");
 const REVISION: Label = label("revision", "8 of a slot, 16 digits each");
 const VERSION: Label = label("version", "one of a revision");
 const MODEL: Label = label("model", "models of the file");
+const REPLICA: Label = label("replica", "16 of a model with several adapters");
+const ON_ADAPTER: Label = label("adapter", "adapters of this machine");
 const ENDPOINT: Label = label("endpoint", "the gateway's endpoints, and `none`");
 const REQUESTS: Unit = Unit::Of("requests");
 const STAGE: &[Label] = &[label("stage", "stages of the file")];
@@ -185,6 +187,8 @@ families! {
         "KV blocks that answers in the making hold";
     MODEL_KV_CACHED = Gauge "tidegate_model_cached_kv_blocks", Unit::Of("blocks"), &[MODEL], Now,
         "KV blocks kept for prompts that begin alike, held by none";
+    MODEL_KV_PINNED = Gauge "tidegate_model_pinned_kv_blocks", Unit::Of("blocks"), &[MODEL], Now,
+        "KV blocks with what the prompts of a stage with pin-prefix begin with, in use or not";
     MODEL_REPLACED_MEMORY = Gauge "tidegate_model_replaced_memory_bytes", Unit::Bytes, &[MODEL], Now,
         "Bytes that models which were replaced or unloaded hold until their last request has ended";
     MODEL_REPLACED_WAITING = Gauge "tidegate_model_replaced_waiting_requests", REQUESTS, &[MODEL], Now,
@@ -203,6 +207,8 @@ families! {
         "Requests given back because the queue was full";
     MODEL_RETRIED = Counter "tidegate_model_retried_requests_total", REQUESTS, &[MODEL], Load,
         "Requests that went on after a fault of the device";
+    MODEL_MOVED = Counter "tidegate_model_moved_requests_total", REQUESTS, &[MODEL], Load,
+        "Requests that went on in another replica when their own could do no more";
     MODEL_TOKENS = Counter "tidegate_model_tokens_total", Unit::Of("tokens"), &[MODEL, label("kind", "prompt, cached, generated")], Load,
         "Tokens of prompts taken in, of prompts found in kept KV blocks, and of answers";
     MODEL_REASONING = Counter "tidegate_model_reasoning_tokens_total", Unit::Of("tokens"), &[MODEL], Load,
@@ -231,6 +237,20 @@ families! {
         "Time from a request to its first token, of those of the stream";
     MODEL_BETWEEN_TOKENS_SECONDS = Histogram "tidegate_model_between_tokens_seconds", Unit::Seconds, &[MODEL], Load,
         "Time from one token of an answer to the next, of those of the stream";
+    REPLICA_SERVES = Gauge "tidegate_replica_serves", Unit::Truth, &[MODEL, REPLICA, ON_ADAPTER], Now,
+        "Whether the replica takes requests: it is neither loaded again nor left out";
+    REPLICA_RUNNING = Gauge "tidegate_replica_running_sequences", Unit::Of("sequences"), &[MODEL, REPLICA, ON_ADAPTER], Now,
+        "Answers or texts in its making";
+    REPLICA_KV_USED = Gauge "tidegate_replica_used_kv_blocks", Unit::Of("blocks"), &[MODEL, REPLICA, ON_ADAPTER], Now,
+        "Its KV blocks that answers in the making hold";
+    REPLICA_ANSWERED = Counter "tidegate_replica_answered_requests_total", REQUESTS, &[MODEL, REPLICA, ON_ADAPTER], Load,
+        "Requests that ended with an answer of it";
+    REPLICA_TOKENS = Counter "tidegate_replica_generated_tokens_total", Unit::Of("tokens"), &[MODEL, REPLICA, ON_ADAPTER], Load,
+        "Tokens of answers that it made";
+    REPLICA_STEPS = Counter "tidegate_replica_steps_total", Unit::Of("steps"), &[MODEL, REPLICA, ON_ADAPTER], Load,
+        "Its steps";
+    REPLICA_RELOADS = Counter "tidegate_replica_reloads_total", Unit::Of("loads"), &[MODEL, REPLICA, ON_ADAPTER], Load,
+        "Times it was loaded again after a fault of its device";
     ADAPTER_BUDGET = Gauge "tidegate_adapter_budget_bytes", Unit::Bytes, &[label("adapter", "adapters of this machine")], Now,
         "Bytes that models may hold together on the adapter";
     ADAPTER_USED = Gauge "tidegate_adapter_used_bytes", Unit::Bytes, &[label("adapter", "adapters of this machine")], Now,

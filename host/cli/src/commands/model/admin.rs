@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tidegate_control::ModelReport;
+use tidegate_control::{ModelReport, ReplicaReport, ReplicaState};
 
 use super::size;
 use crate::commands::host::{HostArguments, client};
@@ -78,7 +78,25 @@ fn shown(reports: &[ModelReport], as_json: bool) -> Result<(), Failure> {
     print(&reports.iter().map(line).collect::<String>())
 }
 
-/// A model in two lines.
+/// A replica in one.
+fn replica_line(number: usize, replica: &ReplicaReport) -> String {
+    let mut text = format!("  replica {number} on {}", replica.adapter);
+    text += &match replica.standing {
+        ReplicaState::Serves => String::new(),
+        ReplicaState::Away => ", away: it is loaded again".to_owned(),
+        ReplicaState::LeftOut => format!(", left out: {}", replica.reason),
+    };
+    if replica.blocks > 0 {
+        text += &format!(", KV blocks {} of {}", replica.blocks_used, replica.blocks);
+    }
+    text += &format!(
+        "; running {}, answered {}, moved here {}, tokens {}\n",
+        replica.running, replica.answered, replica.moved, replica.tokens
+    );
+    text
+}
+
+/// A model in two lines, and one for each of its replicas if it has several.
 pub(crate) fn line(model: &ModelReport) -> String {
     let state = if model.loaded { "" } else { ", not loaded" };
     let mut text = format!(
@@ -95,10 +113,16 @@ pub(crate) fn line(model: &ModelReport) -> String {
             ", {} sequences, KV blocks {} of {}",
             model.sequences, model.blocks_used, model.blocks
         );
+        if model.blocks_pinned > 0 {
+            text += &format!(", {} pinned", model.blocks_pinned);
+        }
     }
     text += &format!(
         "; waiting {}, running {}, answered {}, failed {}, left {}, tokens {}\n",
         model.waiting, model.running, model.answered, model.failed, model.left, model.tokens,
     );
+    for (number, replica) in model.replicas.iter().enumerate() {
+        text += &replica_line(number, replica);
+    }
     text
 }

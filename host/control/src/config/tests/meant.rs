@@ -218,6 +218,7 @@ fn what_is_not_typed_has_a_default() {
     assert_eq!(
         answer.ask,
         Ask::Generate(Box::new(Generate {
+            pin_prefix: false,
             raw: false,
             system: None,
             turns: Vec::new(),
@@ -230,6 +231,22 @@ fn what_is_not_typed_has_a_default() {
     assert_eq!(pipeline.engine, Engine::default());
     let model = &pipeline.models[0];
     assert_eq!((model.sequences, model.queue), (32, 256));
+    assert_eq!(model.adapters, [AdapterChoice::Any]);
+    let on = |adapters: &str| {
+        let asking = asking.replace("path = \"model\"", &format!("path = \"model\"\n{adapters}"));
+        parsed(&asking).unwrap().models.remove(0).adapters
+    };
+    assert_eq!(on("adapter = 3"), [AdapterChoice::Index(3)]);
+    assert_eq!(
+        on("adapters = [\"0\", 1, \"cpu\", \"Radeon\", 0]"),
+        [
+            AdapterChoice::Index(0),
+            AdapterChoice::Index(1),
+            AdapterChoice::Cpu,
+            AdapterChoice::Named("Radeon".to_owned()),
+            AdapterChoice::Index(0),
+        ]
+    );
     assert_eq!(
         (model.kv_memory, &model.kernels, &model.draft),
         (None, &None, &None)
@@ -243,7 +260,7 @@ fn the_turns_of_a_stage_and_what_it_gives_the_template_are_in_their_order() {
     let asking = format!(
         "{}[model.support]\npath = \"model\"\n[[stage]]\nname = \"answer\"\nmodel = \"support\"\n\
          template-arguments = {{ enable_thinking = false, tools_in = [\"a\", {{ b = 1.5 }}] }}\n\
-         reasoning = \"thoughts\"\nreasoning-tokens = 0\ntruncate = \"text\"\n\
+         reasoning = \"thoughts\"\nreasoning-tokens = 0\ntruncate = \"text\"\npin-prefix = true\n\
          [[stage.messages]]\nrole = \"system\"\ncontent = \"Be {{$key}}.\"\n\
          [[stage.messages]]\nrole = \"user\"\ncontent = \"{{text}}\"\n\
          [[stage.messages]]\nrole = \"assistant\"\ncontent = \"Well, \"\n",
@@ -256,6 +273,7 @@ fn the_turns_of_a_stage_and_what_it_gives_the_template_are_in_their_order() {
     let Ask::Generate(generate) = &answer.ask else {
         panic!("{answer:?}");
     };
+    assert!(generate.pin_prefix);
     let turns = generate.turns.iter();
     let turns: Vec<_> = turns
         .map(|turn| (turn.role, turn.content.clone()))

@@ -7,6 +7,7 @@ mod faults;
 mod forced;
 mod guesses;
 mod leaks;
+mod pins;
 mod prompts;
 mod sharing;
 mod slack;
@@ -20,6 +21,7 @@ use tidegate_contract::{Decoder, DecoderShape, Sampled, StepSequence};
 use super::{DraftModel, Generator, Limits, StepPlan, Verdict};
 use crate::costs::StepSize;
 use crate::order::Moment;
+use crate::pins::{Pin, Pins};
 use crate::stats::{Counters, ModelStats};
 use crate::tests::support::*;
 
@@ -73,7 +75,24 @@ impl Bench {
         logits: Arc<Logits>,
         draft: Option<Box<dyn Decoder>>,
     ) -> Bench {
-        let (decoder, control) = Fake::alone(shape.clone(), logits);
+        Bench::of(shape, limits, logits, draft, Vec::new())
+    }
+
+    /// One with something pinned.
+    fn pinned(shape: DecoderShape, limits: Limits, pins: Vec<Pin>) -> Bench {
+        Bench::of(shape, limits, Arc::new(hashed), None, pins)
+    }
+
+    fn of(
+        shape: DecoderShape,
+        limits: Limits,
+        logits: Arc<Logits>,
+        draft: Option<Box<dyn Decoder>>,
+        pins: Vec<Pin>,
+    ) -> Bench {
+        let (mut decoder, control) = Fake::alone(shape.clone(), logits);
+        let pins = Pins::new("fake", pins, &shape).unwrap();
+        pins.write("fake", decoder.as_mut()).unwrap();
         let counters = Arc::new(Counters::default());
         Bench {
             generator: Generator::new(
@@ -81,6 +100,7 @@ impl Bench {
                 limits,
                 Arc::clone(&counters),
                 draft.map(|draft| Box::new(DraftModel::new(draft))),
+                (pins, None),
             ),
             decoder,
             control,
@@ -220,7 +240,8 @@ impl Bench {
             !self.generator.has_work(),
             "work is left that is never done"
         );
-        assert_eq!(self.generator.blocks.held(), 0, "blocks leak");
+        let blocks = &self.generator.blocks;
+        assert_eq!(blocks.held(), blocks.pinned(), "blocks leak");
         self.control.is_sound();
         steps
     }

@@ -206,6 +206,7 @@ impl Ask {
         let (pending, reply) = collector();
         let submission = Submission {
             lora: 0,
+            burden: Default::default(),
             id: pending.id,
             class: self.class,
             deadline,

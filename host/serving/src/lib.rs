@@ -28,6 +28,7 @@ mod counts;
 mod device_model;
 mod encoding;
 mod engine;
+mod entities;
 mod error;
 mod functions;
 mod generator;

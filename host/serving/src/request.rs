@@ -10,6 +10,7 @@ use tidegate_contract::{
 use tidegate_grammar::Matcher;
 use tidegate_text::{Detokenizer, EncodedPair, LaneParser};
 
+use crate::entities::Recognizing;
 use crate::order::{Moment, QueueKey};
 use crate::reply::GuardedReply;
 use crate::thoughts::Thinking;
@@ -122,7 +123,11 @@ pub(crate) enum Work {
         lanes: Option<Box<LaneParser>>,
     },
     /// The vector of a text, or the scores of several pairs of texts; at least one.
-    Encode { texts: Vec<EncodedPair> },
+    Encode {
+        texts: Vec<EncodedPair>,
+        /// Of a text whose entities are asked for.
+        recognizing: Option<Box<Recognizing>>,
+    },
 }
 
 /// A request as the engine's thread gets it.

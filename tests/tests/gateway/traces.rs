@@ -163,7 +163,10 @@ fn a_request_is_one_trace_from_its_client_over_operator_and_model_to_its_answer(
     assert_eq!(collector.resources()[0]["service.name"], "traced");
     // Neither what was asked nor what was answered is in any.
     let all = format!("{spans:?}");
-    assert!(!all.contains("samovar") && !all.contains("jane.roe"), "{all}");
+    assert!(
+        !all.contains("samovar") && !all.contains("jane.roe"),
+        "{all}"
+    );
 }
 
 #[test]

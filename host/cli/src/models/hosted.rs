@@ -306,7 +306,7 @@ fn load(
     let mut source = source(model, adapters.limits(), adapter, source_file)?;
     let structures = asking(pipeline, index).filter_map(|(_, _, kind)| match &kind.ask {
         Ask::Generate(generate) => generate.parameters.structure.clone(),
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => None,
     });
     source.options.structures = structures.collect();
     let handle = adapter.engine.load(&model.name, source)?;
@@ -341,7 +341,9 @@ fn biases(
         Ask::Generate(generate) => {
             bias(generate, file).map_err(|why| anyhow::anyhow!("stage {}: {why}", stage.name))
         }
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => Ok(Vec::new()),
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => {
+            Ok(Vec::new())
+        }
     });
     stages.collect()
 }

@@ -259,6 +259,8 @@ pub enum EncoderOutput {
     Embedding,
     /// A score for each label, before softmax or sigmoid.
     Scores,
+    /// The same for each token of a text.
+    TokenScores,
     /// How well the second text of a pair answers the first: one number, before this scale.
     Relevance(ScoreScale),
 }
@@ -334,7 +336,8 @@ pub trait Encoder: Send {
     /// Bytes it holds on its device.
     fn memory(&self) -> u64;
 
-    /// One vector for each text, `[texts, width]` f32, into `vectors`, which is cleared.
+    /// One vector for each text, `[texts, width]` f32, into `vectors`, which is cleared; for each token of all texts,
+    /// `[tokens, width]`, where it makes [`EncoderOutput::TokenScores`].
     ///
     /// # Errors
     /// As [`Decoder::step`].

@@ -9,6 +9,7 @@ mod audit;
 mod callers;
 mod commit;
 mod decoder;
+mod entity;
 mod feed;
 mod files;
 mod guarantee;
@@ -40,6 +41,7 @@ pub use decoder::{
     FedToken, MOST_LOGPROBS, Ran, SUMS_BY_ROWS, Sampled, Sampling, ScoreScale, StepSequence,
     check_texts,
 };
+pub use entity::{Aggregation, Entity};
 pub use feed::{ChoiceEnd, TokenEvent, TokenFeed, TokenWhat};
 pub use files::{AppendFile, FileLayer, InUse, write_in_pieces};
 pub use guarantee::{CommitPoint, Level, SinkClass, SourceClass, Wanted};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelError, TemplateArguments};
+use crate::{Aggregation, Entity, ModelError, TemplateArguments};
 
 /// Number of a request, unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -266,6 +266,13 @@ pub enum ModelTask {
         /// The text.
         text: String,
     },
+    /// The entities in a text: for models that label tokens.
+    Recognize {
+        /// The text.
+        text: String,
+        /// How tokens become entities.
+        aggregation: Aggregation,
+    },
     /// How well each document answers a query: for models that score pairs of texts.
     Rank {
         /// The first text of each pair.
@@ -414,6 +421,8 @@ pub enum Made {
     Embedding(Vec<f32>),
     /// A probability for each label, in the model's order.
     Labels(Vec<(String, f32)>),
+    /// The entities of a text, in the order in which they stand there.
+    Entities(Vec<Entity>),
     /// The score of each document, in the order in which they were asked for; higher is better.
     Relevance(Vec<f32>),
 }
@@ -492,6 +501,8 @@ pub enum Makes {
     Embeddings,
     /// Labels with probabilities.
     Labels,
+    /// Entities in texts.
+    Entities,
     /// Scores of pairs of texts.
     Relevance,
 }

@@ -58,7 +58,7 @@ pub enum ModelError {
     WrongTask {
         /// The model.
         model: String,
-        /// What was asked: "generate", "embed", "classify" or "rank".
+        /// What was asked: "generate", "embed", "classify", "recognize" or "rank".
         task: &'static str,
     },
     /// By the measured times of steps the deadline would pass before the answer could be complete.

@@ -145,6 +145,10 @@ function Answer({ answer: { text, tokens, first, end }, since }) {
     ${end && !end.failed && isText && !text && html`<p class="note">The answer is empty.</p>`}
     ${end?.labels?.length > 0 && html`<${Table} label="Labels" head=${[['Label', ''], ['Probability', 'number']]}>
       ${end.labels.map(([label, share]) => html`<tr key=${label}><th scope="row">${line(label, 80)}</th><td class="number">${share.toFixed(4)}</td></tr>`)}<//>`}
+    ${end?.entities?.length > 0 && html`<${Table} label="Entities" head=${[['Text', ''], ['Label', ''], ['Probability', 'number'], ['From', 'number'], ['To', 'number']]}>
+      ${end.entities.map((one) => html`<tr key=${`${one.start} ${one.end} ${one.label}`}><th scope="row">${line(one.text, 80)}</th><td>${line(one.label, 80)}</td>
+        <td class="number">${one.score.toFixed(4)}</td><td class="number">${count(one.start)}</td><td class="number">${count(one.end)}</td></tr>`)}<//>`}
+    ${end?.entities?.length === 0 && html`<p class="note">Nothing was found in the text.</p>`}
     ${end?.embedding && html`<p>A vector of ${count(end.embedding[0])} numbers: <code>${end.embedding[1].map((one) => one.toFixed(4)).join(', ')}, …</code></p>`}
     ${(text || end) && html`<dl class="figures">
       ${isText && html`<${Figure} name="Tokens a second" value=${speed ? speed.toFixed(1) : '–'} more=${`${count(made)} made`} />`}

@@ -2,6 +2,7 @@
 //! written nowhere.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use tidegate_contract::Entity;
 
 use crate::api::{list, or_default};
 
@@ -118,6 +119,9 @@ pub struct ModelAnswer {
     /// Of a model that classifies: labels with their probabilities.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<(String, f32)>,
+    /// Of a model that labels tokens: the entities of the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entities: Option<Vec<Entity>>,
     /// Of a model that embeds: how long the vector is, and its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding: Option<(usize, Vec<f32>)>,

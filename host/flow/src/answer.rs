@@ -188,7 +188,7 @@ pub(crate) fn tokens(answer: &Answer) -> u64 {
             .iter()
             .map(|choice| choice.tokens.len() as u64)
             .sum(),
-        Made::Embedding(_) | Made::Labels(_) | Made::Relevance(_) => 0,
+        Made::Embedding(_) | Made::Labels(_) | Made::Entities(_) | Made::Relevance(_) => 0,
     }
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn reasoning_tokens(answer: &Answer) -> u64 {
         Made::Choices(choices) => (choices.iter())
             .map(|choice| u64::from(choice.reasoning_tokens))
             .sum(),
-        Made::Embedding(_) | Made::Labels(_) | Made::Relevance(_) => 0,
+        Made::Embedding(_) | Made::Labels(_) | Made::Entities(_) | Made::Relevance(_) => 0,
     }
 }
 
@@ -208,6 +208,7 @@ pub(crate) fn finish(answer: &Answer) -> &'static str {
         Made::Choices(choices) => choices.first().map_or("end", |choice| choice.finish.name()),
         Made::Embedding(_) => "embedding",
         Made::Labels(_) => "labels",
+        Made::Entities(_) => "entities",
         Made::Relevance(_) => "ranking",
     }
 }
@@ -225,7 +226,9 @@ fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: 
             let lanes = wants.is_some();
             let place = match &stage.ask {
                 Ask::Generate { reasoning, .. } => reasoning.as_ref(),
-                Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+                Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => {
+                    None
+                }
             };
             let more = |choice: &Choice| {
                 (lanes && !choice.reasoning.is_empty()) || !choice.calls.is_empty()
@@ -252,6 +255,14 @@ fn shown(stage: &ModelStage, chosen: Chosen<'_>, wants: Option<&Wants>, answer: 
             }
         }
         Made::Embedding(vector) => both(json!(vector)),
+        Made::Entities(entities) => {
+            let threshold = match stage.ask {
+                Ask::Recognize { threshold, .. } => threshold,
+                _ => 0.0,
+            };
+            let sure = entities.iter().filter(|entity| entity.score >= threshold);
+            both(sure.map(|entity| json!(entity)).collect())
+        }
         Made::Relevance(scores) => {
             let top = match stage.ask {
                 Ask::Rerank { top, .. } => top,

@@ -163,7 +163,7 @@ pub(crate) fn asked(
             template_arguments,
             ..
         } => (system.as_deref(), template_arguments.clone()),
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => {
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => {
             (None, TemplateArguments::default())
         }
     };
@@ -189,7 +189,9 @@ fn question(stage: &ModelStage, record: &RecordView<'_>) -> Result<String, Refus
             Kept::Text(query) => ranking::question(query.to_owned(), documents, record),
             Kept::Messages(_) => Err(no_text()),
         },
-        Ask::Generate { .. } | Ask::Embed | Ask::Classify { .. } => Ok(text),
+        Ask::Generate { .. } | Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } => {
+            Ok(text)
+        }
     }
 }
 
@@ -208,6 +210,15 @@ fn task(stage: &ModelStage, text: &str) -> Result<ModelTask, Refusal> {
         Ask::Embed | Ask::Classify { .. } => {
             return match kept {
                 Kept::Text(text) => Ok(ModelTask::Encode { text: text.into() }),
+                Kept::Messages(_) => Err(no_text()),
+            };
+        }
+        Ask::Recognize { aggregation, .. } => {
+            return match kept {
+                Kept::Text(text) => Ok(ModelTask::Recognize {
+                    text: text.into(),
+                    aggregation: *aggregation,
+                }),
                 Kept::Messages(_) => Err(no_text()),
             };
         }

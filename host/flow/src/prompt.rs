@@ -17,7 +17,7 @@ const TURNS: char = '\u{fdd1}';
 fn turns(stage: &ModelStage) -> &[PromptTurn] {
     match &stage.ask {
         Ask::Generate { turns, .. } => turns,
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => &[],
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => &[],
     }
 }
 

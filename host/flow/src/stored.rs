@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_contract::{Answer, Call, Choice, Finish, Made, Timings, TokenLogprob};
+use tidegate_contract::{Answer, Call, Choice, Entity, Finish, Made, Timings, TokenLogprob};
 
 /// An answer as a JSON object. The tokens of the first choice are those of the entry. Floats are written so that they
 /// come back with the same bits.
@@ -29,6 +29,8 @@ pub(crate) struct StoredAnswer {
     embedding: Option<Vec<f32>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     labels: Option<Vec<(String, f32)>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    entities: Option<Vec<Entity>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     relevance: Option<Vec<f32>>,
     prompt_tokens: u32,
@@ -66,6 +68,7 @@ impl StoredAnswer {
             others: Vec::new(),
             embedding: None,
             labels: None,
+            entities: None,
             relevance: None,
             prompt_tokens: answer.prompt_tokens,
             timings_ms: (
@@ -77,6 +80,7 @@ impl StoredAnswer {
         match &answer.made {
             Made::Embedding(vector) => stored.embedding = Some(vector.clone()),
             Made::Labels(labels) => stored.labels = Some(labels.clone()),
+            Made::Entities(entities) => stored.entities = Some(entities.clone()),
             Made::Relevance(scores) => stored.relevance = Some(scores.clone()),
             Made::Choices(choices) => {
                 for (index, choice) in choices.iter().enumerate() {
@@ -108,11 +112,13 @@ impl StoredAnswer {
 
     /// `tokens` are those of the first choice.
     pub(crate) fn into_answer(self, tokens: &[u32]) -> Answer {
-        let made = match (self.embedding, self.labels, self.relevance) {
-            (Some(vector), _, _) => Made::Embedding(vector),
-            (None, Some(labels), _) => Made::Labels(labels),
-            (None, None, Some(scores)) => Made::Relevance(scores),
-            (None, None, None) => {
+        let others = (self.labels, self.entities, self.relevance);
+        let made = match (self.embedding, others) {
+            (Some(vector), _) => Made::Embedding(vector),
+            (None, (Some(labels), _, _)) => Made::Labels(labels),
+            (None, (None, Some(entities), _)) => Made::Entities(entities),
+            (None, (None, None, Some(scores))) => Made::Relevance(scores),
+            (None, (None, None, None)) => {
                 let first = StoredChoice {
                     text: self.text,
                     tokens: tokens.to_vec(),
@@ -228,5 +234,18 @@ mod tests {
         assert_eq!(through_the_log(&vector, &[]), vector);
         let labels = answer(Made::Labels(vec![("a".into(), 0.7), ("b".into(), 0.3)]));
         assert_eq!(through_the_log(&labels, &[]), labels);
+        for entities in [
+            Vec::new(),
+            vec![Entity {
+                label: "PER".into(),
+                score: 1.0 / 3.0,
+                start: 2,
+                end: 5,
+                text: "\"é\n".into(),
+            }],
+        ] {
+            let entities = answer(Made::Entities(entities));
+            assert_eq!(through_the_log(&entities, &[]), entities);
+        }
     }
 }

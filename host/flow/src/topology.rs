@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::{
-    Callers, CommitPoint, Model, Parameters, Partition, PromptTemplate, RequestId, Role, Slot,
-    TaskId, TemplateArguments, TokenFeed,
+    Aggregation, Callers, CommitPoint, Model, Parameters, Partition, PromptTemplate, RequestId,
+    Role, Slot, TaskId, TemplateArguments, TokenFeed,
 };
 
 use crate::makers::Outdated;
@@ -252,6 +252,13 @@ pub enum Ask {
         /// Who takes records of a label; those of other labels, or none, are the main output.
         routes: BTreeMap<String, Vec<Target>>,
     },
+    /// The entities in a text.
+    Recognize {
+        /// How tokens become entities.
+        aggregation: Aggregation,
+        /// Least probability of an entity; one below it is not told.
+        threshold: f32,
+    },
     /// How well documents answer a query, which is the rendered prompt.
     Rerank {
         /// Where the list of documents stands in the value.
@@ -292,7 +299,10 @@ impl ModelStage {
                 prompt_tokens: self.prompt_tokens,
                 parameters: match &self.ask {
                     Ask::Generate { parameters, .. } => Some(parameters),
-                    Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+                    Ask::Embed
+                    | Ask::Classify { .. }
+                    | Ask::Recognize { .. }
+                    | Ask::Rerank { .. } => None,
                 },
             },
         }

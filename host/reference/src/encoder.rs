@@ -31,13 +31,20 @@ pub struct ReferenceEncoder {
 
 enum Head {
     Embedding(Pooling),
-    /// `dense` `[hidden, hidden]`, `output` `[labels, hidden]`.
+    /// `output` `[labels, hidden]`.
     Scores {
-        scoring: Scoring,
-        dense: Matrix,
-        norm: Option<Norm>,
+        /// How rows become one; none where each has scores of its own.
+        pooling: Option<Pooling>,
+        before: Option<Before>,
         output: Matrix,
     },
+}
+
+/// What stands before the output of a head: `dense` `[hidden, hidden]`.
+struct Before {
+    activation: HeadActivation,
+    dense: Matrix,
+    norm: Option<Norm>,
 }
 
 struct Norm {
@@ -128,15 +135,23 @@ impl ReferenceEncoder {
             let tensor = format!("{tensor:?}");
             TensorError::Absent { tensor }.into()
         };
-        let head = match (&config.head, config.scoring) {
-            (EncoderHead::Embedding(pooling), _) => Head::Embedding(*pooling),
-            (_, Some(scoring)) => Head::Scores {
-                scoring,
+        let before = |scoring: Scoring| -> Result<Before, LoadError> {
+            Ok(Before {
+                activation: scoring.activation,
                 dense: matrix(EncoderTensor::HeadDense, EncoderTensor::HeadDenseBias)?,
                 norm: norm(EncoderTensor::HeadNorm, EncoderTensor::HeadNormBias)?,
+            })
+        };
+        let head = match &config.head {
+            EncoderHead::Embedding(pooling) => Head::Embedding(*pooling),
+            head => Head::Scores {
+                pooling: match head.is_of_tokens() {
+                    true => None,
+                    false => Some((config.scoring).map_or(Pooling::First, |of| of.pooling)),
+                },
+                before: config.scoring.map(before).transpose()?,
                 output: matrix(EncoderTensor::HeadOutput, EncoderTensor::HeadOutputBias)?,
             },
-            (_, None) => return Err(absent(EncoderTensor::HeadDense)),
         };
         let words = table(EncoderTensor::Words)?;
         Ok(ReferenceEncoder {
@@ -246,7 +261,7 @@ impl ReferenceEncoder {
         tensors.output.times(&attended)
     }
 
-    /// The vector of a text's rows, or the scores of its labels.
+    /// The vector of a text's rows, or the scores of its labels, or of those of each row.
     fn pooled(&self, x: &[f64]) -> Vec<f64> {
         let pooled = |pooling| match pooling {
             Pooling::Mean => kernels::mean_of_rows(x, self.config.hidden),
@@ -260,20 +275,23 @@ impl ReferenceEncoder {
                 vector
             }
             Head::Scores {
-                scoring,
-                dense,
-                norm,
+                pooling,
+                before,
                 output,
             } => {
-                let mut inner = dense.times(&pooled(scoring.pooling));
+                let rows = pooling.map_or_else(|| x.to_vec(), pooled);
+                let Some(before) = before else {
+                    return output.times(&rows);
+                };
+                let mut inner = before.dense.times(&rows);
                 inner.iter_mut().for_each(|v| {
-                    *v = match scoring.activation {
+                    *v = match before.activation {
                         HeadActivation::Tanh => v.tanh(),
                         HeadActivation::Relu => v.max(0.0),
                         HeadActivation::Of(activation) => kernels::activate(activation, *v),
                     }
                 });
-                output.times(&normed(norm, &inner, &self.config))
+                output.times(&normed(&before.norm, &inner, &self.config))
             }
         }
     }
@@ -357,6 +375,7 @@ impl Encoder for ReferenceEncoder {
         match self.config.head {
             EncoderHead::Embedding(_) => EncoderOutput::Embedding,
             EncoderHead::Classification(_) => EncoderOutput::Scores,
+            EncoderHead::TokenClassification(_) => EncoderOutput::TokenScores,
             EncoderHead::Relevance(scale) => EncoderOutput::Relevance(scale),
         }
     }
@@ -395,12 +414,12 @@ impl Encoder for ReferenceEncoder {
             + self.layers.iter().map(Layer::len).sum::<usize>()
             + match &self.head {
                 Head::Embedding(_) => 0,
-                Head::Scores {
-                    dense,
-                    norm,
-                    output,
-                    ..
-                } => dense.len() + output.len() + norm.as_ref().map_or(0, Norm::len),
+                Head::Scores { before, output, .. } => {
+                    let before = before.as_ref().map_or(0, |before| {
+                        before.dense.len() + before.norm.as_ref().map_or(0, Norm::len)
+                    });
+                    output.len() + before
+                }
             };
         (elements * size_of::<f64>()) as u64
     }

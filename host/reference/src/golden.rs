@@ -100,8 +100,8 @@ pub const ADAPTED_DECODERS: [&str; 12] = [
     "compressed-llama-int8",
 ];
 
-/// Encoders of every family: what makes vectors, scores of labels, and scores of pairs of texts.
-pub const ENCODERS: [&str; 15] = [
+/// Encoders of every family: what makes vectors, scores of labels, of texts and of tokens, and scores of pairs of texts.
+pub const ENCODERS: [&str; 19] = [
     "bert-f16",
     "bert-first-token-bf16",
     "roberta-f16",
@@ -117,6 +117,18 @@ pub const ENCODERS: [&str; 15] = [
     "nomic-bert-f16",
     "qwen3-embedding-bf16",
     "mistral-embedding-f16",
+    "bert-entities-f16",
+    "roberta-entities-bf16",
+    "distilbert-entities-f32",
+    "modernbert-entities-bf16",
+];
+
+/// Those of [`ENCODERS`] that label tokens.
+pub const TOKEN_CLASSIFIERS: [&str; 4] = [
+    "bert-entities-f16",
+    "roberta-entities-bf16",
+    "distilbert-entities-f32",
+    "modernbert-entities-bf16",
 ];
 
 /// Tokens and the logits they must give.
@@ -132,7 +144,7 @@ pub struct DecoderCase {
     pub logits: Vec<Vec<f64>>,
 }
 
-/// A text and the vector it must give.
+/// A text and the vector it must give, or those of its tokens one after another.
 #[derive(Clone, Debug)]
 pub struct EncoderCase {
     /// The tokens, special ones included.
@@ -274,20 +286,26 @@ fn named_cases(name: &str) -> Result<Vec<(String, DecoderCase)>, GoldenError> {
 /// As [`decoder`].
 pub fn encoder(name: &str) -> Result<Vec<EncoderCase>, GoldenError> {
     let (cases, expected, path) = read(name)?;
-    if cases.is_empty() || !expected.len().is_multiple_of(cases.len()) {
+    // Vectors of a case: one, or one for each of its tokens.
+    let of_tokens = TOKEN_CLASSIFIERS.contains(&name);
+    let rows = |case: &Case| if of_tokens { case.tokens.len() } else { 1 };
+    let all: usize = cases.iter().map(rows).sum();
+    if all == 0 || !expected.len().is_multiple_of(all) {
         let count = expected.len();
         return Err(GoldenError::Length { path, count });
     }
-    let vectors = expected.chunks_exact(expected.len() / cases.len());
-    Ok(cases
-        .into_iter()
-        .zip(vectors)
-        .map(|(case, vector)| EncoderCase {
+    let width = expected.len() / all;
+    let mut rest = expected.as_slice();
+    let cases = cases.into_iter().map(|case| {
+        let (vector, others) = rest.split_at(rows(&case) * width);
+        rest = others;
+        EncoderCase {
+            vector: vector.to_vec(),
             tokens: case.tokens,
             types: case.types,
-            vector: vector.to_vec(),
-        })
-        .collect())
+        }
+    });
+    Ok(cases.collect())
 }
 
 /// Of a GGUF file or a packed model: the CRC-32 of every tensor's elements, f32 little-endian, as the gguf package or the

@@ -14,6 +14,7 @@ use tidegate_contract::{
 use tidegate_text::EncodedPair;
 
 use crate::costs::{Beside, StepCosts, StepSize};
+use crate::entities::Recognizing;
 use crate::generator::{Groups, Verdict};
 use crate::order::{Moment, Rank};
 use crate::remaining::Remaining;
@@ -42,7 +43,8 @@ struct Texts {
     key: u64,
     open: Open,
     texts: Vec<EncodedPair>,
-    /// The vectors of the first of them, `[done, width]`.
+    recognizing: Option<Box<Recognizing>>,
+    /// The vectors of the first of them, `[done, width]`, or of their tokens.
     made: Vec<f32>,
     /// Texts that are done.
     done: usize,
@@ -112,31 +114,41 @@ impl MovedTexts {
     }
 }
 
-/// A step: requests by their keys, each with how many of its texts.
+/// What a step has of a request.
+#[derive(Debug)]
+struct EncodingPart {
+    key: u64,
+    /// How many of its texts.
+    texts: usize,
+    /// Tokens of these.
+    tokens: usize,
+}
+
+/// A step: requests by their keys.
 #[derive(Debug)]
 pub(crate) struct EncodingPlan {
-    parts: Vec<(u64, usize)>,
+    parts: Vec<EncodingPart>,
     size: StepSize,
 }
 
 impl EncodingPlan {
     fn keys(&self) -> Vec<u64> {
-        self.parts.iter().map(|(key, _)| *key).collect()
+        self.parts.iter().map(|part| part.key).collect()
     }
 
     fn texts(&self) -> usize {
-        self.parts.iter().map(|(_, texts)| texts).sum()
+        self.parts.iter().map(|part| part.texts).sum()
     }
 
     /// The request that a text of the step belongs to.
     fn key_of(&self, text: usize) -> Option<u64> {
         let mut parts = self.parts.iter();
         let mut before = 0;
-        let part = parts.find(|(_, texts)| {
-            before += texts;
+        let part = parts.find(|part| {
+            before += part.texts;
             text < before
         });
-        part.map(|(key, _)| *key)
+        part.map(|part| part.key)
     }
 }
 
@@ -178,12 +190,13 @@ impl Encoding {
         let key = NEXT.fetch_add(1, Ordering::Relaxed);
         let (mut open, work) = Open::new(submission, key, 0);
         match work {
-            Ok(Work::Encode { texts }) => {
+            Ok(Work::Encode { texts, recognizing }) => {
                 open.prompt_tokens = texts.iter().map(|text| text.tokens.len()).sum();
                 self.waiting.push(Texts {
                     key,
                     open,
                     texts,
+                    recognizing,
                     made: Vec::new(),
                     done: 0,
                 });
@@ -266,7 +279,7 @@ impl Encoding {
         let mut room = self.limits.texts.max(1);
         for (_, place) in order {
             let request = &mut self.waiting[place];
-            let mut taken = 0;
+            let (mut taken, mut tokens) = (0, 0);
             for text in request.left() {
                 let rows = text.tokens.len();
                 if room == 0 || plan.size.rows() + rows > self.limits.step_tokens {
@@ -275,13 +288,18 @@ impl Encoding {
                 plan.size = plan.size.with_prompt(rows, 0);
                 room -= 1;
                 taken += 1;
+                tokens += rows;
             }
             let whole = taken == request.left().len();
             if taken > 0 {
                 if let Some(waited) = request.open.steps_at(now) {
                     self.counters.queue_seconds.observe(waited);
                 }
-                plan.parts.push((request.key, taken));
+                plan.parts.push(EncodingPart {
+                    key: request.key,
+                    texts: taken,
+                    tokens,
+                });
             }
             if !whole {
                 break;
@@ -292,10 +310,10 @@ impl Encoding {
 
     /// The tokens of a step's texts.
     pub(crate) fn texts(&self, plan: &EncodingPlan) -> Vec<EncoderText<'_>> {
-        let texts = |(key, count): &(u64, usize)| {
-            let request = self.waiting.iter().find(|texts| texts.key == *key);
+        let texts = |part: &EncodingPart| {
+            let request = self.waiting.iter().find(|texts| texts.key == part.key);
             let left = request.map(Texts::left).unwrap_or_default();
-            left.iter().take(*count).map(|text| EncoderText {
+            left.iter().take(part.texts).map(|text| EncoderText {
                 tokens: &text.tokens,
                 types: &text.types,
             })
@@ -303,7 +321,15 @@ impl Encoding {
         plan.parts.iter().flat_map(texts).collect()
     }
 
-    /// Hands the vectors of a step, `[texts, width]`, to its requests; those whose texts are all done end.
+    /// Vectors of so many texts with so many tokens.
+    fn rows(&self, texts: usize, tokens: usize) -> usize {
+        match self.limits.output {
+            EncoderOutput::TokenScores => tokens,
+            _ => texts,
+        }
+    }
+
+    /// Hands the vectors of a step, `[texts, width]` or `[tokens, width]`, to its requests; those whose texts are all done end.
     ///
     /// # Errors
     /// The encoder gave another count of numbers than it was asked for; nothing was handed on.
@@ -314,7 +340,7 @@ impl Encoding {
         now: Moment,
         took: Duration,
     ) -> Result<(), DecodeError> {
-        let wanted = plan.texts() * self.limits.width;
+        let wanted = self.rows(plan.texts(), plan.size.rows()) * self.limits.width;
         if vectors.len() != wanted || wanted == 0 {
             return Err(DecodeError::Device {
                 reason: format!("{} numbers were made, not {wanted}", vectors.len()),
@@ -326,20 +352,26 @@ impl Encoding {
         Counters::add(&self.counters.prompt_tokens, plan.size.prefill);
         self.groups.succeeded(plan.keys().into_iter());
         let mut rest = vectors;
-        for (key, count) in &plan.parts {
-            let (own, others) = rest.split_at(count * self.limits.width);
+        for part in &plan.parts {
+            let rows = self.rows(part.texts, part.tokens);
+            let (own, others) = rest.split_at(rows * self.limits.width);
             rest = others;
-            let Some(place) = self.waiting.iter().position(|texts| texts.key == *key) else {
+            let Some(place) = self.waiting.iter().position(|texts| texts.key == part.key) else {
                 continue;
             };
             let request = &mut self.waiting[place];
             let number = own.iter().find(|number| !number.is_finite());
             request.made.extend(own);
-            request.done += count;
+            request.done += part.texts;
             if number.is_none() && !request.left().is_empty() {
                 continue;
             }
-            let Texts { mut open, made, .. } = self.waiting.remove(place);
+            let Texts {
+                mut open,
+                made,
+                recognizing,
+                ..
+            } = self.waiting.remove(place);
             let _ = open.token_at(now);
             if let Some(number) = number {
                 let reason = format!("the encoder made {number}, which is no number");
@@ -350,6 +382,9 @@ impl Encoding {
             open.done(match self.limits.output {
                 EncoderOutput::Embedding => Made::Embedding(made),
                 EncoderOutput::Scores => Made::Labels(self.labels(&made)),
+                EncoderOutput::TokenScores => Made::Entities(
+                    recognizing.map_or_else(Vec::new, |of| of.entities(&self.limits.labels, &made)),
+                ),
                 EncoderOutput::Relevance(scale) => {
                     Made::Relevance(made.into_iter().map(|number| scale.of(number)).collect())
                 }

@@ -29,6 +29,7 @@ mod counts;
 mod device_model;
 mod encoding;
 mod engine;
+mod entities;
 mod error;
 mod functions;
 mod generator;

@@ -236,7 +236,7 @@ fn load(
         DeviceModel::Encoder(encoder) => {
             let scores = match encoder.output() {
                 EncoderOutput::Embedding | EncoderOutput::Relevance(_) => 0,
-                EncoderOutput::Scores => encoder.width(),
+                EncoderOutput::Scores | EncoderOutput::TokenScores => encoder.width(),
             };
             if options.labels.len() != scores {
                 return Err(LoadError::Labels {
@@ -248,6 +248,7 @@ fn load(
             loaded.makes = match encoder.output() {
                 EncoderOutput::Embedding => Makes::Embeddings,
                 EncoderOutput::Scores => Makes::Labels,
+                EncoderOutput::TokenScores => Makes::Entities,
                 EncoderOutput::Relevance(_) => Makes::Relevance,
             };
             loaded.types = encoder.types();

@@ -9,10 +9,12 @@ use tidegate_contract::{
 };
 use tidegate_grammar::{Compiler, Matcher};
 use tidegate_text::{
-    AnswerForm, Detokenizer, EncodedChat, EncodedPair, LaneParser, PromptError, Tokenizer,
+    AnswerForm, Detokenizer, EncodedChat, EncodedPair, LaneParser, PlacedText, PromptError,
+    TokenPlace, Tokenizer,
 };
 
 use crate::constraint;
+use crate::entities::Recognizing;
 use crate::functions;
 use crate::parameters;
 use crate::replicas::{Known, Load, Peers};
@@ -127,16 +129,26 @@ impl Loaded {
                 })
             }
             (ModelTask::Generate { .. }, _) => Err(self.cannot("generate")),
-            (ModelTask::Encode { .. }, Makes::Text) => Err(self.cannot("embed or classify")),
-            (ModelTask::Encode { .. }, Makes::Relevance) => Err(self.cannot("embed or classify")),
-            (ModelTask::Encode { text }, _) => Ok(Work::Encode {
-                texts: vec![EncodedPair {
-                    tokens: self.text(&text)?,
-                    types: Vec::new(),
-                }],
+            (ModelTask::Encode { text }, Makes::Embeddings | Makes::Labels) => Ok(Work::Encode {
+                texts: vec![single(self.text(&text)?)],
+                recognizing: None,
             }),
+            (ModelTask::Encode { .. }, _) => Err(self.cannot("embed or classify")),
+            (ModelTask::Recognize { text, aggregation }, Makes::Entities) => {
+                let (tokens, places) = self.placed(&text)?;
+                Ok(Work::Encode {
+                    texts: vec![single(tokens)],
+                    recognizing: Some(Box::new(Recognizing {
+                        text,
+                        places,
+                        aggregation,
+                    })),
+                })
+            }
+            (ModelTask::Recognize { .. }, _) => Err(self.cannot("recognize entities")),
             (ModelTask::Rank { query, documents }, Makes::Relevance) => Ok(Work::Encode {
                 texts: self.pairs(&query, &documents)?,
+                recognizing: None,
             }),
             (ModelTask::Rank { .. }, _) => Err(self.cannot("rank")),
         }
@@ -314,22 +326,40 @@ impl Loaded {
         if text.is_empty() {
             return Err(ModelError::EmptyPrompt);
         }
-        let limit = self.context;
-        let tokens = match self.truncate {
-            true => self.tokenizer.encode_text_to(text, limit),
-            false => self.tokenizer.encode_text(text),
+        let most = if self.truncate {
+            self.context
+        } else {
+            usize::MAX
         };
+        let tokens = self.tokenizer.encode_text_to(text, most);
         let tokens = tokens.map_err(refused)?;
-        if tokens.is_empty() {
+        self.check_text(&tokens)?;
+        Ok(tokens)
+    }
+
+    /// The same with the places of the tokens.
+    fn placed(&self, text: &str) -> Result<(Vec<u32>, Vec<Option<TokenPlace>>), ModelError> {
+        if text.is_empty() {
             return Err(ModelError::EmptyPrompt);
         }
-        if tokens.len() > limit {
-            return Err(ModelError::PromptTooLong {
-                tokens: tokens.len(),
-                limit,
-            });
+        let most = if self.truncate {
+            self.context
+        } else {
+            usize::MAX
+        };
+        let placed = self.tokenizer.encode_places(text, most);
+        let PlacedText { tokens, places } = placed.map_err(refused)?;
+        self.check_text(&tokens)?;
+        Ok((tokens, places))
+    }
+
+    fn check_text(&self, tokens: &[u32]) -> Result<(), ModelError> {
+        let limit = self.context;
+        match tokens.len() {
+            0 => Err(ModelError::EmptyPrompt),
+            tokens if tokens > limit => Err(ModelError::PromptTooLong { tokens, limit }),
+            _ => Ok(()),
         }
-        Ok(tokens)
     }
 
     /// The query with each document, cut to what the model can take: see [`Tokenizer::encode_pair`].
@@ -379,6 +409,14 @@ impl Loaded {
                 format!("left out, this model's tokens allow none: {reason}"),
             )),
         }
+    }
+}
+
+/// A text that is no pair.
+fn single(tokens: Vec<u32>) -> EncodedPair {
+    EncodedPair {
+        tokens,
+        types: Vec::new(),
     }
 }
 

@@ -37,7 +37,7 @@ pub type LoadEncoder = Box<dyn FnMut() -> Result<Box<dyn Encoder>, String> + Sen
 pub enum ModelLoader {
     /// It generates.
     Decoder(LoadDecoder),
-    /// It embeds, classifies or ranks.
+    /// It embeds, classifies, recognizes or ranks.
     Encoder(LoadEncoder),
 }
 
@@ -98,7 +98,7 @@ pub struct ModelOptions {
     pub pins: Vec<Pin>,
     /// Who guesses; without, guesses are looked up in prompt and answer.
     pub draft: Option<Draft>,
-    /// Encoders with scores: the label of each score.
+    /// Encoders with scores, of texts or tokens: the label of each score.
     pub labels: Vec<String>,
     /// Encoders: whether too long texts are cut down, and not refused.
     pub truncate: bool,

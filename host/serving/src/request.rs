@@ -10,6 +10,7 @@ use tidegate_contract::{
 use tidegate_grammar::Matcher;
 use tidegate_text::{Detokenizer, EncodedPair, LaneParser};
 
+use crate::entities::Recognizing;
 use crate::order::{Moment, QueueKey};
 use crate::replicas::Burden;
 use crate::reply::GuardedReply;
@@ -123,7 +124,11 @@ pub(crate) enum Work {
         lanes: Option<Box<LaneParser>>,
     },
     /// The vector of a text, or the scores of several pairs of texts; at least one.
-    Encode { texts: Vec<EncodedPair> },
+    Encode {
+        texts: Vec<EncodedPair>,
+        /// Of a text whose entities are asked for.
+        recognizing: Option<Box<Recognizing>>,
+    },
 }
 
 /// A request as the engine's thread gets it.

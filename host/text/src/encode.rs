@@ -5,8 +5,8 @@ use crate::{PromptError, Tokenizer};
 /// The special tokens that a tokenizer's post-processor puts around a text.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
-    before: Vec<u32>,
-    after: Vec<u32>,
+    pub(crate) before: Vec<u32>,
+    pub(crate) after: Vec<u32>,
 }
 
 impl Frame {

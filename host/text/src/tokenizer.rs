@@ -57,6 +57,10 @@ pub struct Tokenizer {
     pub(crate) frame: Frame,
     /// Where the tokenizer says how pairs of texts become one.
     pub(crate) pairs: Option<PairFrame>,
+    /// What pieces that continue a word begin with, where the vocabulary marks them.
+    pub(crate) continues: Option<String>,
+    /// The token of text that the vocabulary does not have.
+    pub(crate) unknown: Option<u32>,
     pub(crate) form: AnswerForm,
     pub(crate) form_with_calls: Option<Box<AnswerForm>>,
     pub(crate) chat: Option<ChatTemplate>,
@@ -216,9 +220,11 @@ impl Tokenizer {
                 .map(|token| token.content.clone()),
         );
         let unknown = [
-            unknown_token(inner.get_model()),
             config.unk_token.as_deref(),
+            unknown_token(inner.get_model()),
         ];
+        let unknown_id = unknown.iter().flatten().next();
+        let unknown_id = unknown_id.and_then(|name| inner.token_to_id(name));
         let normalized = added.iter().filter(|(_, token)| {
             let is_unknown = unknown.contains(&Some(token.content.as_str()));
             token.special && token.normalized && !is_unknown
@@ -242,6 +248,7 @@ impl Tokenizer {
             _ => Frame::default(),
         };
         let pairs = PairFrame::of(&inner);
+        let continues = continuing_mark(inner.get_model());
         let form = Tokenizer::form_of(&inner, config.chat_template.as_deref());
         let form_with_calls = Tokenizer::form_with_calls(&inner, config.chat_template.as_deref());
         Ok(Tokenizer {
@@ -256,6 +263,8 @@ impl Tokenizer {
             config,
             frame,
             pairs,
+            continues,
+            unknown: unknown_id,
             chat,
             bos,
             eos,
@@ -375,6 +384,16 @@ fn unknown_token(model: &ModelWrapper) -> Option<&str> {
         ModelWrapper::WordLevel(model) => Some(&model.unk_token),
         ModelWrapper::Unigram(_) => None,
     }
+}
+
+/// What pieces that continue a word begin with, where the model marks them.
+fn continuing_mark(model: &ModelWrapper) -> Option<String> {
+    let mark = match model {
+        ModelWrapper::BPE(model) => model.get_continuing_subword_prefix().clone()?,
+        ModelWrapper::WordPiece(model) => model.continuing_subword_prefix.clone(),
+        ModelWrapper::WordLevel(_) | ModelWrapper::Unigram(_) => return None,
+    };
+    Some(mark).filter(|mark| !mark.is_empty())
 }
 
 /// Runs foreign code on foreign input: its errors and its panics are both answers.

@@ -34,7 +34,7 @@ fn instead(text: &str, model: &str) -> String {
 fn most_tokens(task: &ModelTask) -> u32 {
     match task {
         ModelTask::Generate { parameters, .. } => parameters.max_tokens,
-        ModelTask::Encode { .. } | ModelTask::Rank { .. } => 0,
+        ModelTask::Encode { .. } | ModelTask::Recognize { .. } | ModelTask::Rank { .. } => 0,
     }
 }
 

@@ -14,7 +14,9 @@ use crate::table::Seen;
 fn forced(task: &ModelTask) -> Vec<u32> {
     match task {
         ModelTask::Generate { forced_prefix, .. } => forced_prefix.clone(),
-        ModelTask::Encode { .. } | ModelTask::Rank { .. } => Vec::new(),
+        ModelTask::Encode { .. } | ModelTask::Recognize { .. } | ModelTask::Rank { .. } => {
+            Vec::new()
+        }
     }
 }
 

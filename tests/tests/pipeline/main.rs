@@ -12,6 +12,7 @@ mod disk;
 mod docs;
 mod doors;
 mod embed;
+mod entities;
 mod examples;
 mod faults;
 mod fed;

@@ -34,7 +34,9 @@ pub(crate) fn asked(request: &Request) -> (String, Vec<u32>) {
             forced_prefix,
             ..
         } => (text.clone(), forced_prefix.clone()),
-        ModelTask::Encode { text } => (text.clone(), Vec::new()),
+        ModelTask::Encode { text } | ModelTask::Recognize { text, .. } => {
+            (text.clone(), Vec::new())
+        }
         ModelTask::Rank { query, .. } => (query.clone(), Vec::new()),
     }
 }

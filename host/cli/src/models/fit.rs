@@ -180,6 +180,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
             Ask::Generate(_) => (Makes::Text, "generate"),
             Ask::Embed => (Makes::Embeddings, "embed"),
             Ask::Classify { .. } => (Makes::Labels, "classify"),
+            Ask::Recognize { .. } => (Makes::Entities, "recognize entities"),
             Ask::Rerank { .. } => (Makes::Relevance, "rank"),
         };
         let makes = file.makes();
@@ -191,6 +192,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
                     Makes::Text => "text",
                     Makes::Embeddings => "embeddings",
                     Makes::Labels => "labels",
+                    Makes::Entities => "entities",
                     Makes::Relevance => "scores of pairs of texts",
                 }
             ));
@@ -244,7 +246,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
                     ));
                 }
             }
-            Ask::Embed => {}
+            Ask::Embed | Ask::Recognize { .. } => {}
         }
     }
     found.extend(pinned::mistakes(pipeline, index, file));

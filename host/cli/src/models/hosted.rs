@@ -338,7 +338,7 @@ fn load(
     let digest = digest(source_file)?;
     let structures = asking(pipeline, index).filter_map(|(_, _, kind)| match &kind.ask {
         Ask::Generate(generate) => generate.parameters.structure.clone(),
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => None,
     });
     let structures: Vec<Structure> = structures.collect();
     let mut replicas = Vec::with_capacity(used.len());
@@ -381,7 +381,9 @@ fn biases(
         Ask::Generate(generate) => {
             bias(generate, file).map_err(|why| anyhow::anyhow!("stage {}: {why}", stage.name))
         }
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => Ok(Vec::new()),
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => {
+            Ok(Vec::new())
+        }
     });
     stages.collect()
 }

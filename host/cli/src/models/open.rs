@@ -68,17 +68,16 @@ impl ModelFile {
             Architecture::Encoder(config) => match config.head {
                 EncoderHead::Embedding(_) => Makes::Embeddings,
                 EncoderHead::Classification(_) => Makes::Labels,
+                EncoderHead::TokenClassification(_) => Makes::Entities,
                 EncoderHead::Relevance(_) => Makes::Relevance,
             },
         }
     }
 
-    /// Its labels, if it has a classification head.
+    /// Its labels, if it has a head that makes scores of them.
     pub(crate) fn labels(&self) -> Vec<String> {
-        match self.checkpoint.encoder().map(|config| &config.head) {
-            Some(EncoderHead::Classification(labels)) => labels.clone(),
-            _ => Vec::new(),
-        }
+        let config = self.checkpoint.encoder();
+        config.map_or_else(Vec::new, |config| config.head.labels().to_vec())
     }
 
     /// The token that is exactly this text.

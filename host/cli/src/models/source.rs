@@ -75,7 +75,7 @@ pub(crate) fn source(
                 ModelLoader::Decoder(decoder(adapter.clone(), checkpoint, sizes)),
             )
         }
-        Makes::Embeddings | Makes::Labels | Makes::Relevance => {
+        Makes::Embeddings | Makes::Labels | Makes::Entities | Makes::Relevance => {
             let sizes = EncoderOptions {
                 kernels: kernels(model),
                 reproducible: model.reproducible,

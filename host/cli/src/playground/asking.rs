@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_contract::{
-    Answer, Conversation, Lane, Made, Makes, Message, ModelError, ModelTask, Parameters, Piece,
-    Prompt, Reply, Request, RequestId, Role,
+    Aggregation, Answer, Conversation, Lane, Made, Makes, Message, ModelError, ModelTask,
+    Parameters, Piece, Prompt, Reply, Request, RequestId, Role,
 };
 use tidegate_control::{Hearer, ModelAnswer, ModelQuestion, PlaygroundRefused};
 
@@ -190,7 +190,13 @@ fn task(question: &ModelQuestion, makes: Makes) -> Result<ModelTask, PlaygroundR
             let why = "this model reads texts and writes none: it takes a prompt alone";
             return Err(PlaygroundRefused::Refused(why.to_owned()));
         }
-        return Ok(ModelTask::Encode { text });
+        return Ok(match makes {
+            Makes::Entities => ModelTask::Recognize {
+                text,
+                aggregation: Aggregation::default(),
+            },
+            _ => ModelTask::Encode { text },
+        });
     }
     let prompt = match question.raw {
         true => Prompt::Raw(text),
@@ -241,6 +247,7 @@ fn told(answer: &Answer) -> ModelAnswer {
             told.embedding = Some((vector.len(), shown.collect()));
         }
         Made::Labels(labels) => told.labels = labels.clone(),
+        Made::Entities(entities) => told.entities = Some(entities.clone()),
         // A question is one text, and has no such answer.
         Made::Relevance(_) => {}
     }

@@ -197,7 +197,9 @@ impl Model for Lent {
                 (prompt as u64, forced_prefix.len() as u64)
             }
             // It is whole or nothing.
-            ModelTask::Encode { .. } | ModelTask::Rank { .. } => (0, 0),
+            ModelTask::Encode { .. } | ModelTask::Recognize { .. } | ModelTask::Rank { .. } => {
+                (0, 0)
+            }
         };
         request.reply = Box::new(Counted {
             wants_pieces: request.reply.wants_pieces(),

@@ -186,6 +186,7 @@ fn answered(answer: &Answer, facts: &mut Value, content: &mut Value) {
         }
         Made::Embedding(vector) => content["embedding"] = json!(vector),
         Made::Labels(labels) => content["labels"] = json!(labels),
+        Made::Entities(entities) => content["entities"] = json!(entities),
         Made::Relevance(scores) => content["relevance"] = json!(scores),
     }
     facts["tokens"] = json!(tokens);

@@ -200,6 +200,16 @@ fn model_stage(
             };
             (context.saturating_sub(served.special_tokens()), ask)
         }
+        config::Ask::Recognize {
+            aggregation,
+            threshold,
+        } => {
+            let ask = Ask::Recognize {
+                aggregation: *aggregation,
+                threshold: *threshold,
+            };
+            (context.saturating_sub(served.special_tokens()), ask)
+        }
         config::Ask::Rerank { documents, top } => {
             let ask = Ask::Rerank {
                 documents: documents.clone(),
@@ -211,7 +221,10 @@ fn model_stage(
     let truncate = stage.truncate.as_ref();
     let turns = match &stage.ask {
         config::Ask::Generate(generate) => generate.turns.as_slice(),
-        config::Ask::Embed | config::Ask::Classify { .. } | config::Ask::Rerank { .. } => &[],
+        config::Ask::Embed
+        | config::Ask::Classify { .. }
+        | config::Ask::Recognize { .. }
+        | config::Ask::Rerank { .. } => &[],
     };
     let parts = (turns.iter())
         .flat_map(|turn| &turn.content.parts)

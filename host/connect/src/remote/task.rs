@@ -63,6 +63,7 @@ impl Task {
                 prompt, parameters, ..
             } => self.generate(&prompt, &parameters).await,
             ModelTask::Encode { text } => self.encode(text).await,
+            ModelTask::Recognize { .. } => Err(self.wrong_task("recognize entities")),
             ModelTask::Rank { .. } => Err(self.wrong_task("rank")),
         };
         self.end(result);

@@ -4,7 +4,8 @@
 //!
 //! On each way from a source to a sink one stage answers: the last one that writes what the sink takes. Where none does,
 //! an operator may have made the answer of what a model said, so it is the last stage that makes a text, else the last
-//! that makes a vector or a ranking. A label is an answer at no endpoint: a stage that classifies answers nobody.
+//! that makes a vector or a ranking. Labels and entities are an answer at no endpoint: a stage
+//! that classifies or recognizes answers nobody.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -52,7 +53,7 @@ impl Rank {
         let is_text = match asks.ask {
             Ask::Generate(_) => true,
             Ask::Embed | Ask::Rerank { .. } => false,
-            Ask::Classify { .. } => return None,
+            Ask::Classify { .. } | Ask::Recognize { .. } => return None,
         };
         let takes = |field| asks.field == field;
         let writes = match asks.into {

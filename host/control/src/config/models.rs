@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_contract::{Parameters, PromptPart, PromptTemplate, Role, TemplateArguments};
+use tidegate_contract::{
+    Aggregation, Parameters, PromptPart, PromptTemplate, Role, TemplateArguments,
+};
 
 use super::findings::Typed;
 use super::remote_models::RemoteModel;
@@ -250,6 +252,13 @@ pub enum Ask {
     /// The label of a text.
     Classify {
         /// Least probability of a label; below it the text has none.
+        threshold: f32,
+    },
+    /// The entities in a text.
+    Recognize {
+        /// How tokens become entities.
+        aggregation: Aggregation,
+        /// Least probability of an entity; one below it is not told.
         threshold: f32,
     },
     /// The order of documents by how well they answer a query, which is the stage's prompt.

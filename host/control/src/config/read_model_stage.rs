@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate_contract::{MOST_DOCUMENTS, MOST_LOGPROBS, MOST_STOPS, Parameters, Role, Speculation};
+use tidegate_contract::{
+    Aggregation, MOST_DOCUMENTS, MOST_LOGPROBS, MOST_STOPS, Parameters, Role, Speculation,
+};
 use toml::de::DeValue;
 
 use super::findings::Typed;
@@ -59,8 +61,10 @@ const GENERATE_KEYS: [&str; 29] = [
 ];
 /// Keys of a stage that wants a vector or a label.
 const ENCODE_KEYS: [&str; 1] = ["text"];
-/// Keys of a stage that wants a label.
+/// Keys of a stage that wants a label, or entities.
 const CLASSIFY_KEYS: [&str; 1] = ["threshold"];
+/// Keys of a stage that wants entities.
+const RECOGNIZE_KEYS: [&str; 1] = ["aggregation"];
 /// Keys of a stage that wants an order.
 const RERANK_KEYS: [&str; 3] = ["query", "documents", "top"];
 
@@ -71,12 +75,14 @@ pub(crate) fn all_model_keys() -> Vec<&'static str> {
         &GENERATE_KEYS,
         &ENCODE_KEYS,
         &CLASSIFY_KEYS,
+        &RECOGNIZE_KEYS,
         &RERANK_KEYS,
     ]
     .concat()
 }
 
-/// Reads the keys of a stage that asks a model; `asks` is `model`, `embed`, `classify` or `rerank`.
+/// Reads the keys of a stage that asks a model; `asks` is `model`, `embed`, `classify`,
+/// `recognize` or `rerank`.
 pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<TypedModelStage> {
     let model = table.string(asks);
     let orders = [
@@ -114,14 +120,19 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
             prompt_tokens = table.count("prompt-tokens", 1..=1_048_576);
             let generate =
                 TypedAsk::Generate(Box::new(read_generate(table, turns.unwrap_or_default())));
-            table.misplaced(&ENCODE_KEYS, "belongs to embed or classify; write prompt");
-            table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
+            table.misplaced(
+                &ENCODE_KEYS,
+                "belongs to embed, classify or recognize; write prompt",
+            );
+            table.misplaced(&CLASSIFY_KEYS, "belongs to classify or recognize");
+            table.misplaced(&RECOGNIZE_KEYS, "belongs to recognize");
             table.misplaced(&RERANK_KEYS, "belongs to rerank");
             (generate, "answer")
         }
         "embed" => {
             table.misplaced(&GENERATE_KEYS, "belongs to a stage that asks for an answer");
-            table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
+            table.misplaced(&CLASSIFY_KEYS, "belongs to classify or recognize");
+            table.misplaced(&RECOGNIZE_KEYS, "belongs to recognize");
             table.misplaced(&RERANK_KEYS, "belongs to rerank");
             (TypedAsk::Embed, "embedding")
         }
@@ -129,9 +140,10 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
             table.misplaced(&GENERATE_KEYS, "belongs to a stage that asks for an answer");
             table.misplaced(
                 &ENCODE_KEYS,
-                "belongs to embed or classify; write query and documents",
+                "belongs to embed, classify or recognize; write query and documents",
             );
-            table.misplaced(&CLASSIFY_KEYS, "belongs to classify");
+            table.misplaced(&CLASSIFY_KEYS, "belongs to classify or recognize");
+            table.misplaced(&RECOGNIZE_KEYS, "belongs to recognize");
             let top = table.count("top", 1..=MOST_DOCUMENTS as u64);
             let documents = read_documents(table);
             let top = top.map(|typed| typed.value);
@@ -142,7 +154,20 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
             let threshold = table.real("threshold", |t| (0.0..=1.0).contains(&t), "0.0 to 1.0");
             table.misplaced(&GENERATE_KEYS, "belongs to a stage that asks for an answer");
             let threshold = threshold.map_or(0.0, |typed| typed.value as f32);
-            (TypedAsk::Classify { threshold }, "labels")
+            match asks {
+                "recognize" => {
+                    let aggregation = table.word("aggregation", &Aggregation::ALL);
+                    let ask = TypedAsk::Recognize {
+                        aggregation: aggregation.map_or_else(Aggregation::default, |t| t.value),
+                        threshold,
+                    };
+                    (ask, "entities")
+                }
+                _ => {
+                    table.misplaced(&RECOGNIZE_KEYS, "belongs to recognize");
+                    (TypedAsk::Classify { threshold }, "labels")
+                }
+            }
         }
     };
     let names = |key| match asks {

@@ -42,10 +42,17 @@ pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
         None => {}
     }
     let inputs = table.strings("inputs");
-    let does: Vec<(&str, Value<'_>)> = ["operator", "model", "embed", "classify", "rerank"]
-        .into_iter()
-        .filter_map(|name| Some((name, table.get(name)?)))
-        .collect();
+    let does: Vec<(&str, Value<'_>)> = [
+        "operator",
+        "model",
+        "embed",
+        "classify",
+        "recognize",
+        "rerank",
+    ]
+    .into_iter()
+    .filter_map(|name| Some((name, table.get(name)?)))
+    .collect();
     let kind = match does.as_slice() {
         [("operator", _)] => {
             let operator =
@@ -68,7 +75,7 @@ pub(crate) fn read_stage(mut table: Table<'_>) -> TypedStage {
         [] => {
             table.missing(
                 "operator",
-                "operator = \"redact.wasm\", or model, embed, classify or rerank = the name of a model",
+                "operator = \"redact.wasm\", or model, embed, classify, recognize or rerank = the name of a model",
             );
             None
         }

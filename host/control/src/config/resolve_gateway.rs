@@ -317,8 +317,8 @@ fn fill_routes(found: &Findings, ends: &mut Ends<'_>) {
             Ask::Generate(_) => &[Endpoint::Chat, Endpoint::Responses, Endpoint::Completions][..],
             Ask::Embed => &[Endpoint::Embeddings],
             Ask::Rerank { .. } => &[Endpoint::Rerank],
-            // Labels are no answer of any of them.
-            Ask::Classify { .. } => &[],
+            // Labels and entities are no answer of any of them.
+            Ask::Classify { .. } | Ask::Recognize { .. } => &[],
         };
         let made: BTreeSet<Endpoint> = asks
             .iter()

@@ -121,7 +121,7 @@ fn check_max_tokens(found: &Findings, step: &TypedLoadStep, asks: &[&mut ModelSt
     }
     let parameters = asks.iter().filter_map(|asked| match &asked.ask {
         Ask::Generate(generate) => Some(&generate.parameters),
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => None,
     });
     let parameters: Vec<_> = parameters.collect();
     if parameters.iter().any(|one| one.structure.is_some()) {

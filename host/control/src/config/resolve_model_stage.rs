@@ -26,7 +26,10 @@ pub(crate) fn resolve_model_stage(
     let prompt = typed.prompt.unwrap_or_default();
     let turns = match &typed.ask {
         TypedAsk::Generate(generate) => generate.turns.as_slice(),
-        TypedAsk::Embed | TypedAsk::Classify { .. } | TypedAsk::Rerank { .. } => &[],
+        TypedAsk::Embed
+        | TypedAsk::Classify { .. }
+        | TypedAsk::Recognize { .. }
+        | TypedAsk::Rerank { .. } => &[],
     };
     let parts = turns.iter().flat_map(|turn| &turn.content.parts);
     let parts: Vec<&PromptPart> = parts.chain(&prompt.parts).collect();
@@ -52,6 +55,13 @@ pub(crate) fn resolve_model_stage(
         }
         TypedAsk::Embed => Ask::Embed,
         TypedAsk::Classify { threshold } => Ask::Classify { threshold },
+        TypedAsk::Recognize {
+            aggregation,
+            threshold,
+        } => Ask::Recognize {
+            aggregation,
+            threshold,
+        },
         TypedAsk::Rerank { documents, top } => Ask::Rerank { documents, top },
     };
     let prompt_tokens = typed.prompt_tokens;

@@ -82,6 +82,9 @@ fn check_protocol(found: &Findings, typed: &Typed<String>, ask: &TypedAsk, model
         (RemoteProtocol::OpenAi { .. }, TypedAsk::Classify { .. }) => {
             "is of type \"openai\", which knows no labels; write type = \"kserve\""
         }
+        (_, TypedAsk::Recognize { .. }) => {
+            "is on another server, which is asked for no entities; name a model of this host"
+        }
         (_, TypedAsk::Rerank { .. }) => {
             "is on another server, which is asked for no ranking; name a model of this host"
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_contract::{Parameters, PromptTemplate, Structure, TemplateArguments};
+use tidegate_contract::{Aggregation, Parameters, PromptTemplate, Structure, TemplateArguments};
 
 use super::audit::TypedAudit;
 use super::findings::Typed;
@@ -232,6 +232,10 @@ pub(crate) enum TypedAsk {
     Generate(Box<TypedGenerate>),
     Embed,
     Classify {
+        threshold: f32,
+    },
+    Recognize {
+        aggregation: Aggregation,
         threshold: f32,
     },
     Rerank {

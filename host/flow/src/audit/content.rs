@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tidegate_contract::{Answer, AuditContent, Choice, Made};
+use tidegate_contract::{Answer, AuditContent, Choice, Entity, Made};
 use tidegate_record::RecordView;
 
 use super::Outcome;
@@ -31,6 +31,8 @@ pub(super) struct Content<'a> {
     embedding: Option<&'a [f32]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     labels: Option<&'a [(String, f32)]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entities: Option<&'a [Entity]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     relevance: Option<&'a [f32]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,6 +85,7 @@ impl<'a> Content<'a> {
             choices: None,
             embedding: None,
             labels: None,
+            entities: None,
             relevance: None,
             reason: None,
             tokens: None,
@@ -113,6 +116,10 @@ impl<'a> Content<'a> {
             },
             Made::Labels(labels) => Content {
                 labels: Some(labels),
+                ..self
+            },
+            Made::Entities(entities) => Content {
+                entities: Some(entities),
                 ..self
             },
             Made::Relevance(scores) => Content {

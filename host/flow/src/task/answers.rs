@@ -58,7 +58,7 @@ fn ended_early(topology: &Topology, kind: &ModelStage, entry: &Entry, choices: u
         let chosen = kind.chosen(asked.wants.as_ref().and_then(|wants| wants.which));
         match &asked.task {
             ModelTask::Generate { prompt, .. } => chosen.model.prompt_tokens(prompt).ok(),
-            ModelTask::Encode { .. } | ModelTask::Rank { .. } => None,
+            ModelTask::Encode { .. } | ModelTask::Recognize { .. } | ModelTask::Rank { .. } => None,
         }
     };
     let choice = |number: u32| Choice {

@@ -79,6 +79,7 @@ impl Traces {
             Ask::Generate { raw: true, .. } => names::TEXT_COMPLETION,
             Ask::Embed => names::EMBEDDINGS,
             Ask::Classify { .. } => names::CLASSIFY,
+            Ask::Recognize { .. } => names::RECOGNIZE,
             Ask::Rerank { .. } => names::RERANK,
         };
         let is_remote = chosen.model.is_remote();

@@ -97,7 +97,7 @@ pub(crate) fn conclude(
             match answer.made {
                 Made::Embedding(_) => finished.vector = vector(&written.answer),
                 Made::Relevance(_) => finished.ranking = ranking(&written.answer),
-                Made::Labels(_) => finished.choices.push(own(text(None))),
+                Made::Labels(_) | Made::Entities(_) => finished.choices.push(own(text(None))),
                 Made::Choices(made) => {
                     let counts = made.iter().map(|choice| choice.tokens.len() as u64);
                     finished.answer_tokens = counts.sum();

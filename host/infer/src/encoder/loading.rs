@@ -2,7 +2,7 @@
 
 use tidegate_weights::{
     Checkpoint, EncoderConfig, EncoderHead, EncoderLayerTensor as Part, EncoderTensor,
-    HeadActivation, Pooling, Scoring, Tensor,
+    HeadActivation, Pooling, Tensor,
 };
 
 use super::options::EncoderSizes;
@@ -37,7 +37,7 @@ pub(super) struct PassBuffers<B = Buffer> {
     pub(super) tiles: B,
     /// First row and rows of each text.
     pub(super) texts: B,
-    /// `[texts, padded width]` f32.
+    /// `[texts, padded width]` f32, or `[tokens, padded width]`.
     pub(super) vectors: B,
     pub(super) readback: wgpu::Buffer,
 }
@@ -373,7 +373,7 @@ impl<'a> EncoderLoading<'a> {
         }
     }
 
-    /// From the rows of texts to a vector for each. `nothing` is a row of zeros.
+    /// From the rows of texts to a vector for each, or for each row. `nothing` is a row of zeros.
     fn head(
         &self,
         builder: &mut Builder<'_>,
@@ -381,51 +381,62 @@ impl<'a> EncoderLoading<'a> {
         nothing: &Buffer,
         pass_buffers: &PassBuffers,
     ) -> Result<(), LoadError> {
-        let hidden = self.config.hidden;
-        let (scoring, scores) = match (&self.config.head, self.config.scoring) {
-            (EncoderHead::Embedding(pooling), _) => {
+        let (config, hidden) = (self.config, self.config.hidden);
+        let pooled;
+        let (mut input, of) = match head_pooling(config) {
+            None => (&rows.stream, Count::Rows),
+            Some(pooling) if config.head.scores().is_none() => {
                 let buffers = [&rows.stream, &pass_buffers.vectors];
-                return builder.pool(&pass_buffers.texts, buffers, hidden, *pooling);
+                return builder.pool(&pass_buffers.texts, buffers, hidden, pooling);
             }
-            (head, scoring) => (scoring.unwrap_or(SCORING), head.scores().unwrap_or(1)),
+            Some(pooling) => {
+                pooled = self.activation("pooled rows", self.sizes.hidden)?;
+                let buffers = [&rows.stream, &pooled];
+                builder.pool(&pass_buffers.texts, buffers, hidden, pooling)?;
+                (&pooled, Count::Samples)
+            }
         };
-        let pooled = self.activation("pooled rows", self.sizes.hidden)?;
-        let inner = self.activation("inner rows of the head", self.sizes.hidden)?;
-        let buffers = [&rows.stream, &pooled];
-        builder.pool(&pass_buffers.texts, buffers, hidden, scoring.pooling)?;
-        let [dense, output] = head_matrices(self.checkpoint)?;
-        let dense = self.pack("head dense", dense)?;
-        let bias = self.bias(EncoderTensor::HeadDenseBias, hidden)?;
-        let activation = match scoring.activation {
-            HeadActivation::Of(activation) => Some(activation),
-            HeadActivation::Tanh | HeadActivation::Relu => None,
-        };
-        let buffers = [&pooled, &inner];
-        builder.matmul_bias(&dense, &bias, buffers, activation, Count::Samples)?;
-        match scoring.activation {
-            HeadActivation::Tanh => builder.tanh(&inner, hidden)?,
-            HeadActivation::Relu => builder.relu(&inner, hidden)?,
-            HeadActivation::Of(_) => {}
+        let inner;
+        if let Some(scoring) = config.scoring {
+            inner = self.activation("inner rows of the head", self.sizes.hidden)?;
+            let dense = self.tensor(EncoderTensor::HeadDense)?;
+            let dense = self.pack("head dense", Packing::plain(dense))?;
+            let bias = self.bias(EncoderTensor::HeadDenseBias, hidden)?;
+            let activation = match scoring.activation {
+                HeadActivation::Of(activation) => Some(activation),
+                HeadActivation::Tanh | HeadActivation::Relu => None,
+            };
+            builder.matmul_bias(&dense, &bias, [input, &inner], activation, of)?;
+            match scoring.activation {
+                HeadActivation::Tanh => builder.tanh(&inner, hidden, of)?,
+                HeadActivation::Relu => builder.relu(&inner, hidden, of)?,
+                HeadActivation::Of(_) => {}
+            }
+            if scoring.norm {
+                let norm = [EncoderTensor::HeadNorm, EncoderTensor::HeadNormBias];
+                let sum = (&inner, Addend::Same(nothing), None);
+                self.norm(builder, norm, sum, of)?;
+            }
+            input = &inner;
         }
-        if scoring.norm {
-            let norm = [EncoderTensor::HeadNorm, EncoderTensor::HeadNormBias];
-            let sum = (&inner, Addend::Same(nothing), None);
-            self.norm(builder, norm, sum, Count::Samples)?;
-        }
-        let output = self.pack("head output", output)?;
+        let output = self.tensor(EncoderTensor::HeadOutput)?;
+        let output = self.pack("head output", Packing::plain(output))?;
+        let scores = config.head.scores().unwrap_or(1);
         let bias = self.bias(EncoderTensor::HeadOutputBias, scores)?;
-        let buffers = [&inner, &pass_buffers.vectors];
-        builder.matmul_bias(&output, &bias, buffers, None, Count::Samples)
+        builder.matmul_bias(&output, &bias, [input, &pass_buffers.vectors], None, of)
     }
 }
 
-/// BERT's, which a configuration with a head that makes scores always says.
-const SCORING: Scoring = Scoring {
-    pooling: Pooling::First,
-    bias: true,
-    activation: HeadActivation::Tanh,
-    norm: false,
-};
+/// How a head makes one row of those of a text; none where it makes scores of each.
+fn head_pooling(config: &EncoderConfig) -> Option<Pooling> {
+    match &config.head {
+        EncoderHead::Embedding(pooling) => Some(*pooling),
+        EncoderHead::TokenClassification(_) => None,
+        EncoderHead::Classification(_) | EncoderHead::Relevance(_) => {
+            Some((config.scoring).map_or(Pooling::First, |scoring| scoring.pooling))
+        }
+    }
+}
 
 /// The matrices of a layer, to be packed.
 struct LayerMatrices<'a> {
@@ -461,15 +472,25 @@ impl<'a> LayerMatrices<'a> {
     }
 }
 
-/// The matrices of a classification head.
-fn head_matrices(checkpoint: &Checkpoint) -> Result<[Packing<'_>; 2], LoadError> {
-    let part = |tensor| -> Result<Packing<'_>, LoadError> {
-        Ok(Packing::plain(checkpoint.encoder_tensor(tensor)?))
-    };
-    Ok([
-        part(EncoderTensor::HeadDense)?,
-        part(EncoderTensor::HeadOutput)?,
-    ])
+/// The matrices of a head that makes scores, each with what follows its product.
+fn head_matrices<'a>(
+    checkpoint: &'a Checkpoint,
+    config: &EncoderConfig,
+) -> Result<Vec<(Packing<'a>, Store)>, LoadError> {
+    let mut matrices = Vec::new();
+    if let Some(scoring) = config.scoring {
+        let store = match scoring.activation {
+            HeadActivation::Of(activation) => Store::Bias(Some(activation)),
+            HeadActivation::Tanh | HeadActivation::Relu => Store::Bias(None),
+        };
+        let dense = checkpoint.encoder_tensor(EncoderTensor::HeadDense)?;
+        matrices.push((Packing::plain(dense), store));
+    }
+    if config.head.scores().is_some() {
+        let output = checkpoint.encoder_tensor(EncoderTensor::HeadOutput)?;
+        matrices.push((Packing::plain(output), Store::Bias(None)));
+    }
+    Ok(matrices)
 }
 
 /// What of its kernels an encoder runs: each part once.
@@ -477,7 +498,10 @@ pub(super) fn tested(
     checkpoint: &Checkpoint,
     config: &EncoderConfig,
 ) -> Result<Vec<Tested>, LoadError> {
-    let mut tested = vec![Tested::LayerNorm, Tested::TextAttention, Tested::Pool];
+    let mut tested = vec![Tested::LayerNorm, Tested::TextAttention];
+    if head_pooling(config).is_some() {
+        tested.push(Tested::Pool);
+    }
     if config.pre_norm {
         tested.push(Tested::LayerNormApart);
     }
@@ -509,20 +533,13 @@ pub(super) fn tested(
             products(matrix, store);
         }
     }
-    if config.head.scores().is_some() {
-        let activation = config.scoring.unwrap_or(SCORING).activation;
-        let first = match activation {
-            HeadActivation::Of(activation) => Store::Bias(Some(activation)),
-            HeadActivation::Tanh | HeadActivation::Relu => plain,
-        };
-        for (matrix, store) in head_matrices(checkpoint)?.iter().zip([first, plain]) {
-            products(matrix, store);
-        }
-        match activation {
-            HeadActivation::Tanh => add(Tested::Tanh),
-            HeadActivation::Relu => add(Tested::Relu),
-            HeadActivation::Of(_) => {}
-        }
+    for (matrix, store) in head_matrices(checkpoint, config)? {
+        products(&matrix, store);
+    }
+    match config.scoring.map(|scoring| scoring.activation) {
+        Some(HeadActivation::Tanh) => add(Tested::Tanh),
+        Some(HeadActivation::Relu) => add(Tested::Relu),
+        Some(HeadActivation::Of(_)) | None => {}
     }
     Ok(tested)
 }
@@ -557,13 +574,13 @@ pub(super) fn weight_bytes(
             vectors += 2 * padded(config.head_dim);
         }
     }
+    let head = head_matrices(checkpoint, config)?;
+    bytes += head.iter().map(|(matrix, _)| matrix.bytes()).sum::<u64>();
     if config.head.scores().is_some() {
-        bytes += head_matrices(checkpoint)?
-            .iter()
-            .map(Packing::bytes)
-            .sum::<u64>();
-        let norm = config.scoring.is_some_and(|scoring| scoring.norm);
-        vectors += (1 + 2 * usize::from(norm)) * sizes.hidden + sizes.vector;
+        vectors += sizes.vector;
+    }
+    if let Some(scoring) = config.scoring {
+        vectors += (1 + 2 * usize::from(scoring.norm)) * sizes.hidden;
     }
     Ok(bytes + (vectors * 4) as u64)
 }

@@ -1,4 +1,4 @@
-//! Encoders on a device: BERT and its kin, for embeddings and for scores of labels.
+//! Encoders on a device: BERT and its kin, for embeddings and for scores of labels, of texts or of their tokens.
 //!
 //! The rows of all texts of a call lie one after another, without padding; a row sees the rows of its own text. GELU by the
 //! error function is within 2e-7 of the true one (Abramowitz and Stegun 7.1.26 and the rounding of f32).
@@ -108,6 +108,7 @@ impl GpuEncoder {
         let (output, width) = match &config.head {
             EncoderHead::Embedding(_) => (EncoderOutput::Embedding, config.hidden),
             EncoderHead::Classification(labels) => (EncoderOutput::Scores, labels.len()),
+            EncoderHead::TokenClassification(labels) => (EncoderOutput::TokenScores, labels.len()),
             EncoderHead::Relevance(scale) => (EncoderOutput::Relevance(*scale), 1),
         };
         let mut encoder = GpuEncoder {
@@ -232,7 +233,11 @@ impl GpuEncoder {
             bytemuck::cast_slice(&self.words.texts),
         );
         let stride = self.width.next_multiple_of(4) * 4;
-        let bytes = (texts.len() * stride) as u64;
+        let rows = match self.output {
+            EncoderOutput::TokenScores => extent.rows as usize,
+            _ => texts.len(),
+        };
+        let bytes = (rows * stride) as u64;
         let loads = self.program.loads(extent, &self.words.row_contexts);
         let ranges = submissions(&loads, extent.rows, &self.speed);
         let last = ranges.len().saturating_sub(1);

@@ -64,8 +64,8 @@ pub(super) struct EncoderSizes {
     pub(super) vector: usize,
     /// Score vectors of four keys for a head.
     pub(super) quads: usize,
-    /// Whether there is a head that makes scores.
-    scores: bool,
+    /// Rows as wide as those of the stream that the head makes for each of its own.
+    head: usize,
     /// Whether norms go beside the stream.
     pre_norm: bool,
 }
@@ -108,7 +108,12 @@ impl EncoderSizes {
             intermediate: padded(config.intermediate),
             vector: padded(config.head.scores().unwrap_or(config.hidden)),
             quads,
-            scores: config.head.scores().is_some(),
+            head: match (config.head.scores(), config.scoring) {
+                (None, _) => 0,
+                (Some(_), scoring) => {
+                    usize::from(!config.head.is_of_tokens()) + usize::from(scoring.is_some())
+                }
+            },
             pre_norm: config.pre_norm,
         })
     }
@@ -130,8 +135,7 @@ impl EncoderSizes {
     pub(super) fn report(&self, weights: u64) -> MemoryReport {
         let streams = if self.pre_norm { 3 } else { 2 };
         let widths = streams * self.hidden + self.qkv + self.query + self.intermediate;
-        let head = if self.scores { 2 * self.hidden } else { 0 };
-        let texts = head + 2 * self.vector;
+        let texts = self.head * self.hidden + 2 * self.vector;
         let words = 4 + 4 + 2;
         let activations = self.rows * (widths + texts + words) * 4 + self.scores();
         MemoryReport {

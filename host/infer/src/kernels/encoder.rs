@@ -443,17 +443,27 @@ impl Builder<'_> {
         };
         let parameters = self.uniform("pooling", &[width4, which, 0, 0]);
         let buffers = [texts, stream, pooled, &parameters];
-        self.by_texts(EncoderKernel::Pool, width, &buffers)
+        self.by_rows(EncoderKernel::Pool, width, Count::Samples, &buffers)
     }
 
-    /// tanh of `inner` `[texts, padded width]`, in place.
-    pub(crate) fn tanh(&mut self, inner: &Buffer, width: usize) -> Result<(), LoadError> {
-        self.of_head(EncoderKernel::Tanh, inner, width)
+    /// tanh of `inner` `[texts, padded width]`, in place; or of as many rows as `of` says.
+    pub(crate) fn tanh(
+        &mut self,
+        inner: &Buffer,
+        width: usize,
+        of: Count,
+    ) -> Result<(), LoadError> {
+        self.of_head(EncoderKernel::Tanh, inner, width, of)
     }
 
-    /// What is above 0 of `inner` `[texts, padded width]`, in place.
-    pub(crate) fn relu(&mut self, inner: &Buffer, width: usize) -> Result<(), LoadError> {
-        self.of_head(EncoderKernel::Relu, inner, width)
+    /// What is above 0 of `inner` `[texts, padded width]`, in place; or of as many rows as `of` says.
+    pub(crate) fn relu(
+        &mut self,
+        inner: &Buffer,
+        width: usize,
+        of: Count,
+    ) -> Result<(), LoadError> {
+        self.of_head(EncoderKernel::Relu, inner, width, of)
     }
 
     fn of_head(
@@ -461,20 +471,21 @@ impl Builder<'_> {
         kernel: EncoderKernel,
         inner: &Buffer,
         width: usize,
+        of: Count,
     ) -> Result<(), LoadError> {
         let width4 = (padded(width) / 4) as u32;
         let parameters = self.uniform("head activation", &[width4, 0, 0, 0]);
-        self.by_texts(kernel, width, &[inner, &parameters])
+        self.by_rows(kernel, width, of, &[inner, &parameters])
     }
 
-    fn by_texts(
+    fn by_rows(
         &mut self,
         kernel: EncoderKernel,
         width: usize,
+        of: Count,
         buffers: &[&Buffer],
     ) -> Result<(), LoadError> {
         let width4 = (padded(width) / 4) as u32;
-        let of = Count::Samples;
         let grid = [
             Axis::Fixed(width4.div_ceil(kernel.lanes())),
             Axis::Per { of, each: 1 },

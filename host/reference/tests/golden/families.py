@@ -45,7 +45,7 @@ class Family:
     norm_offset: float = 0.0
     # Largest file.
     shard: str | None = None
-    # Encoders: "mean", "first" or "classes".
+    # Encoders: "mean", "first", "last", "classes" or, of each token, "tokens".
     pooling: str = "classes"
     # Encoders: whether tokens are of two types.
     pairs: bool = False
@@ -635,6 +635,14 @@ def cross_encoder(function: str, section: bool):
 ONE_LABEL = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 LABELS = {"id2label": {0: "calm", 1: "rude", 2: "spam"}, "label2id": {"calm": 0, "rude": 1, "spam": 2}}
 
+
+def labels(*names: str) -> dict:
+    return {"id2label": dict(enumerate(names)), "label2id": {name: index for index, name in enumerate(names)}}
+
+
+ENTITIES = labels("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+PRIVATE = labels("O", "EMAIL", "NAME", "ACCOUNT-NUMBER")
+
 ENCODERS = [
     Family("bert-f16", "BertModel", BertConfig(**encoder_shapes()), F16, [1, 7, 40], pooling="mean"),
     Family(
@@ -755,6 +763,44 @@ ENCODERS = [
         foreign=True,
         pooling="mean",
         pairs=True,
+    ),
+    Family(
+        "bert-entities-f16",
+        "BertForTokenClassification",
+        BertConfig(**encoder_shapes(vocab_size=70, num_attention_heads=2, num_hidden_layers=1, **ENTITIES)),
+        F16,
+        [1, 7, 40],
+        pooling="tokens",
+    ),
+    Family(
+        "roberta-entities-bf16",
+        "XLMRobertaForTokenClassification",
+        XLMRobertaConfig(
+            **encoder_shapes(
+                type_vocab_size=1, layer_norm_eps=1e-5, bos_token_id=0, pad_token_id=1, eos_token_id=2, **ENTITIES
+            )
+        ),
+        BF16,
+        [1, 38],
+        pooling="tokens",
+    ),
+    Family(
+        # Labels that say nothing of where a part begins.
+        "distilbert-entities-f32",
+        "DistilBertForTokenClassification",
+        DistilBertConfig(**distilbert_shapes(vocab_size=70, n_layers=1, **PRIVATE)),
+        F32,
+        [1, 33],
+        pooling="tokens",
+    ),
+    Family(
+        # A dense layer and a norm before the scores.
+        "modernbert-entities-bf16",
+        "ModernBertForTokenClassification",
+        ModernBertConfig(**modernbert_shapes(vocab_size=271, hidden_size=24, **ENTITIES)),
+        BF16,
+        [1, 9, 48],
+        pooling="tokens",
     ),
     Family(
         # A decoder whose last row is the vector, as Qwen3-Embedding is published.

@@ -18,8 +18,10 @@ Each folder is a model as its maker would publish it: `config.json` and `model.s
 - of a GGUF file also `"dequantized"`: the CRC-32 of every tensor as the gguf package dequantizes it; of a packed model as
   its definition does;
 - of a model that scores pairs also `pairs.json`: texts and their scores by sentence-transformers (`cross_encoders.py`);
+- of one that labels tokens also `entities.json`: texts and what transformers' pipeline finds in them (`token_classifiers.py`);
 - of some that make vectors `texts.json`: texts and their vectors by sentence-transformers (`sentence_encoders.py`);
-- `expected.f64`, little-endian f64: for every case, the logits `[positions, vocabulary]`; or the vector `[width]`.
+- `expected.f64`, little-endian f64: for every case, the logits `[positions, vocabulary]`; the vector `[width]`, or a vector for each
+  token `[tokens, width]`.
 
 What is expected is computed in float64 throughout: the stored weights (f32, f16, bf16) are widened without loss, and
 wherever the library goes to f32 whatever the model's type (norms, softmax, rotary tables) it stays in f64 here
@@ -47,6 +49,7 @@ from families import DECODERS, ENCODERS, WIDE
 from gguf_files import FILES, write_gguf
 from packed_files import PACKED, pack_model
 from sentence_encoders import golden_texts
+from token_classifiers import golden_entities
 from safetensors.torch import load_file, save_file
 
 HERE = pathlib.Path(__file__).parent
@@ -132,6 +135,10 @@ def randomize(name: str, parameter: torch.Tensor, family) -> None:
         parameter.uniform_(low, low + 1)
     elif "embed" in name:
         parameter.normal_(0, 0.7)
+    elif family.pooling == "tokens" and name == "classifier.weight":
+        # Labels that change from token to token, whatever the rows have in common.
+        parameter.normal_(0, 4 / parameter.shape[-1] ** 0.5)
+        parameter -= parameter.mean(0)
     else:
         # Of experts, which lie one after another, as of any other matrix.
         parameter.normal_(0, 1.3 / parameter.shape[-1] ** 0.5)
@@ -214,11 +221,14 @@ def golden_encoder(family) -> None:
             vector = out.last_hidden_state[0, 0]
             vector = vector / vector.norm()
         else:
+            # Of a text, or of each of its tokens.
             vector = out.logits[0]
         assert vector.dtype == torch.float64
         cases.append({"tokens": tokens[0].tolist()} | ({"types": types[0].tolist()} if family.pairs else {}))
         expected.append(vector)
     write(folder, {"cases": cases}, expected)
+    if family.pooling == "tokens":
+        golden_entities(family, folder)
     if family.config.num_labels == 1:
         golden_pairs(family, folder)
     for file, text in family.files.items():

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tidegate_contract::{
-    DecodeError, Encoder, EncoderOutput, EncoderText, MOST_DOCUMENTS, Made, Makes, Model,
-    ModelError, ModelTask, ScoreScale,
+    Aggregation, DecodeError, Encoder, EncoderOutput, EncoderText, MOST_DOCUMENTS, Made, Makes,
+    Model, ModelError, ModelTask, ScoreScale,
 };
 use tidegate_reference::{ReferenceEncoder, golden};
 use tidegate_text::{EncodedPair, Tokenizer};
@@ -93,7 +93,16 @@ impl Encoder for Fake {
         {
             return Err(error);
         }
-        *vectors = texts.iter().flat_map(|text| vector(text)).collect();
+        *vectors = match self.output {
+            // Upper case letters are in entities.
+            EncoderOutput::TokenScores => (texts.iter().copied().flatten())
+                .flat_map(|token| match *token >= byte(b'A') && *token <= byte(b'Z') {
+                    true => [0.0, 1.0],
+                    false => [1.0, 0.0],
+                })
+                .collect(),
+            _ => texts.iter().flat_map(|text| vector(text)).collect(),
+        };
         Ok(())
     }
 }
@@ -355,6 +364,7 @@ fn of_texts_too_the_one_with_the_least_slack_goes_first() {
             burden: Default::default(),
             work: Ok(Work::Encode {
                 texts: vec![single(tokens)],
+                recognizing: None,
             }),
             ..submission
         });
@@ -413,6 +423,7 @@ fn a_text_that_is_taken_back_when_its_step_begins_takes_no_other_along() {
             burden: Default::default(),
             work: Ok(Work::Encode {
                 texts: vec![single(tokens)],
+                recognizing: None,
             }),
             ..submission
         });
@@ -555,5 +566,172 @@ fn rankings_are_those_of_sentence_transformers() {
                 );
             }
         }
+    }
+}
+
+fn recognize(model: &ModelHandle, text: &str, aggregation: Aggregation) -> Pending {
+    let task = ModelTask::Recognize {
+        text: text.into(),
+        aggregation,
+    };
+    let (request, pending) = Ask::request_of(task, &ask("", 0));
+    model.submit(request).map_err(|(_, error)| error).unwrap();
+    pending
+}
+
+fn labelled() -> ModelOptions {
+    ModelOptions {
+        labels: vec!["O".into(), "CAPITALS".into()],
+        ..ModelOptions::default()
+    }
+}
+
+#[test]
+fn entities_of_texts_that_went_together_are_their_own() {
+    let (engine, model, kept) = encoding(EncoderOutput::TokenScores, labelled(), true);
+    let model = model.unwrap();
+    assert_eq!(model.makes(), Makes::Entities);
+    // The first goes alone, the others wait and go together.
+    let texts = ["a", "x ABé", "", "é😀BC", "ABC", "def"];
+    let asked = texts.map(|text| recognize(&model, text, Aggregation::Simple));
+    let (open, _) = kept.gate.as_ref().unwrap();
+    (0..texts.len()).for_each(|_| open.send(()).unwrap());
+    let found = asked.map(|pending| match pending.wait().1 {
+        Ok(answer) => match answer.made {
+            Made::Entities(entities) => (entities.into_iter())
+                .map(|e| (e.label, e.start, e.end, e.text))
+                .collect(),
+            other => panic!("{other:?}"),
+        },
+        Err(error) => {
+            assert_eq!(error, ModelError::EmptyPrompt);
+            Vec::new()
+        }
+    });
+    let one = |start, end, text: &str| vec![("CAPITALS".to_owned(), start, end, text.to_owned())];
+    let none = Vec::new;
+    assert_eq!(
+        found,
+        [
+            none(),
+            one(2, 4, "AB"),
+            none(),
+            one(2, 4, "BC"),
+            one(0, 3, "ABC"),
+            none()
+        ]
+    );
+    assert!(kept.calls.lock().unwrap().iter().any(|call| call.len() > 2));
+    drop(engine);
+}
+
+#[test]
+fn who_labels_tokens_is_asked_for_nothing_else_and_others_for_no_entities() {
+    let (_engine, model, _) = encoding(EncoderOutput::TokenScores, labelled(), false);
+    let model = model.unwrap();
+    let error = encode(&model, "a", &ask("", 0)).error();
+    assert!(
+        error.to_string().contains("cannot embed or classify"),
+        "{error}"
+    );
+    let (_engine, vectors, _) = embedding();
+    let error = recognize(&vectors, "a", Aggregation::None).error();
+    assert!(
+        error.to_string().contains("cannot recognize entities"),
+        "{error}"
+    );
+    let long = recognize(&model, "0123456789abc", Aggregation::Simple).error();
+    assert!(matches!(
+        long,
+        ModelError::PromptTooLong {
+            tokens: 13,
+            limit: 12
+        }
+    ));
+    let truncate = ModelOptions {
+        truncate: true,
+        ..labelled()
+    };
+    let (_engine, cut, _) = encoding(EncoderOutput::TokenScores, truncate, false);
+    let answer = recognize(&cut.unwrap(), "0123456789aBC", Aggregation::Simple).answer();
+    let Made::Entities(entities) = answer.made else {
+        panic!("{:?}", answer.made);
+    };
+    assert_eq!((entities[0].text.as_str(), entities[0].end), ("B", 12));
+    let unnamed = encoding(EncoderOutput::TokenScores, ModelOptions::default(), false);
+    let error = unnamed.1.unwrap_err();
+    assert!(matches!(error, LoadError::Labels { .. }), "{error}");
+}
+
+/// What transformers' pipeline finds, by every way of putting tokens together; its weights are widened to f32. A space
+/// that belongs to the first token of a word is told by it, and not here.
+#[test]
+fn entities_are_those_of_transformers() {
+    for name in golden::TOKEN_CLASSIFIERS {
+        let found = std::fs::read(golden::folder(name).join("entities.json")).unwrap();
+        let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
+        let checkpoint = Arc::new(Checkpoint::open(&golden::model(name), &ReadWhole).unwrap());
+        let labels = checkpoint.encoder().unwrap().head.labels().to_vec();
+        let load = move || {
+            let encoder = ReferenceEncoder::load(&checkpoint, 90);
+            Ok(Box::new(encoder.map_err(|error| error.to_string())?) as Box<dyn Encoder>)
+        };
+        let options = ModelOptions {
+            labels,
+            ..ModelOptions::default()
+        };
+        let source = crate::ModelSource {
+            tokenizer: Arc::new(Tokenizer::from_dir(golden::folder(name)).unwrap()),
+            ..source(ModelLoader::Encoder(Box::new(load)), options)
+        };
+        let engine = Engine::start(EngineOptions::default());
+        let model = engine.load(name, source).unwrap();
+        let (mut entities_there, mut trimmed) = (0, 0);
+        for found in found["found"].as_array().unwrap() {
+            let text = found["text"].as_str().unwrap();
+            let way = found["aggregation"].as_str().unwrap();
+            let ways = Aggregation::ALL.into_iter();
+            let (_, aggregation) = ways.into_iter().find(|(name, _)| *name == way).unwrap();
+            let answer = recognize(&model, text, aggregation).answer();
+            let Made::Entities(made) = answer.made else {
+                panic!("{:?}", answer.made);
+            };
+            let characters: Vec<char> = text.chars().collect();
+            let mut wanted = Vec::new();
+            for one in found["entities"].as_array().unwrap() {
+                let place = |key: &str| one[key].as_u64().unwrap() as usize;
+                let (mut start, mut end) = (place("start"), place("end"));
+                while start < end && characters[start].is_whitespace() {
+                    (start, trimmed) = (start + 1, trimmed + 1);
+                }
+                while start < end && characters[end - 1].is_whitespace() {
+                    end -= 1;
+                }
+                if start < end {
+                    let text: String = characters[start..end].iter().collect();
+                    let score = one["score"].as_f64().unwrap();
+                    wanted.push((one["label"].as_str().unwrap(), start, end, text, score));
+                }
+            }
+            assert_eq!(
+                made.len(),
+                wanted.len(),
+                "{name}, {way}, {text:?}: {made:?}"
+            );
+            for (made, (label, start, end, part, score)) in made.iter().zip(wanted) {
+                let what = format!("{name}, {way}, {text:?}: {made:?}");
+                let place = (made.start as usize, made.end as usize);
+                assert_eq!(
+                    (made.label.as_str(), place),
+                    (label, (start, end)),
+                    "{what}"
+                );
+                assert_eq!(made.text, part, "{what}");
+                assert!((f64::from(made.score) - score).abs() < 1e-5, "{what}");
+                entities_there += 1;
+            }
+        }
+        assert!(entities_there > 100, "{name}");
+        assert_eq!(trimmed > 0, name.starts_with("modernbert"), "{name}");
     }
 }

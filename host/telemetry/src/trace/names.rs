@@ -32,8 +32,10 @@ pub const CHAT: &str = "chat";
 pub const TEXT_COMPLETION: &str = "text_completion";
 /// The operation that makes a vector.
 pub const EMBEDDINGS: &str = "embeddings";
-/// The operations that find a label and that order texts: names of this project, the conventions have none.
+/// The operations that find a label, find entities and order texts: names of this project, the conventions have none.
 pub const CLASSIFY: &str = "classify";
+/// See [`CLASSIFY`].
+pub const RECOGNIZE: &str = "recognize";
 /// See [`CLASSIFY`].
 pub const RERANK: &str = "rerank";
 /// The provider that a model of this process has.

@@ -95,6 +95,10 @@ fn seeds() -> Vec<Vec<u8>> {
             r#""id2label":{"0":"a","1":"b"},"hidden_act":"gelu_new","#,
         ),
         with(
+            "ModernBertForTokenClassification",
+            r#""id2label":{"0":"O","1":"B-PER"},"classifier_bias":true,"#,
+        ),
+        with(
             "XLMRobertaModel",
             r#""pad_token_id":1,"type_vocab_size":1,"layer_norm_eps":1e-5,"#,
         ),

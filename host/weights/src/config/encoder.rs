@@ -22,7 +22,9 @@ pub enum EncoderHead {
     Embedding(Pooling),
     /// Scores as [`EncoderConfig::scoring`] says; a label for each.
     Classification(Vec<String>),
-    /// The same with one score: how well the second text of a pair answers the first (a reranker).
+    /// Scores of each row of a text by itself; a label for each.
+    TokenClassification(Vec<String>),
+    /// Scores as [`EncoderHead::Classification`], but one: how well the second text of a pair answers the first (a reranker).
     Relevance(ScoreScale),
 }
 
@@ -32,8 +34,27 @@ impl EncoderHead {
     pub fn scores(&self) -> Option<usize> {
         match self {
             EncoderHead::Embedding(_) => None,
-            EncoderHead::Classification(labels) => Some(labels.len()),
+            EncoderHead::Classification(labels) | EncoderHead::TokenClassification(labels) => {
+                Some(labels.len())
+            }
             EncoderHead::Relevance(_) => Some(1),
+        }
+    }
+
+    /// Whether it makes scores of each row of a text, and not of the text.
+    #[must_use]
+    pub fn is_of_tokens(&self) -> bool {
+        matches!(self, EncoderHead::TokenClassification(_))
+    }
+
+    /// The labels of its scores; none where there are none, or they have no names.
+    #[must_use]
+    pub fn labels(&self) -> &[String] {
+        match self {
+            EncoderHead::Classification(labels) | EncoderHead::TokenClassification(labels) => {
+                labels
+            }
+            EncoderHead::Embedding(_) | EncoderHead::Relevance(_) => &[],
         }
     }
 }
@@ -49,11 +70,11 @@ pub enum HeadActivation {
     Of(Activation),
 }
 
-/// How a head makes scores of the rows of a text: they are pooled, go through a dense layer, an activation and perhaps a
-/// norm, and then through a linear layer with a bias.
+/// What a head does to the rows of a text before its linear layer with a bias makes scores of them: they are pooled, where
+/// the scores are not those of tokens, and go through a dense layer, an activation and perhaps a norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scoring {
-    /// How rows become one.
+    /// How rows become one, where they do.
     pub pooling: Pooling,
     /// Whether the dense layer has a bias.
     pub bias: bool,
@@ -139,7 +160,7 @@ pub struct EncoderConfig {
     pub context: usize,
     /// What stands on top.
     pub head: EncoderHead,
-    /// How it makes scores, where it does.
+    /// What stands before the linear layer that makes scores, where something does: of tokens it may be all of the head.
     pub scoring: Option<Scoring>,
     /// The decoder that it is stored as, where it is one without its head.
     pub decoder: Option<Box<ModelConfig>>,

@@ -26,33 +26,73 @@ pub(crate) enum EncoderFamily {
 
 use EncoderFamily as Family;
 
-/// Name, family, whether it classifies.
-const ARCHITECTURES: [(&str, Family, bool); 17] = [
-    ("BertModel", Family::Bert, false),
-    ("BertForMaskedLM", Family::Bert, false),
-    ("BertForSequenceClassification", Family::Bert, true),
-    ("RobertaModel", Family::Roberta, false),
-    ("RobertaForMaskedLM", Family::Roberta, false),
-    ("RobertaForSequenceClassification", Family::Roberta, true),
-    ("XLMRobertaModel", Family::Roberta, false),
-    ("XLMRobertaForMaskedLM", Family::Roberta, false),
-    ("XLMRobertaForSequenceClassification", Family::Roberta, true),
-    ("DistilBertModel", Family::DistilBert, false),
-    ("DistilBertForMaskedLM", Family::DistilBert, false),
+/// What an architecture has on top of its layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Top {
+    /// Nothing that is of use here: its rows become vectors.
+    Rows,
+    /// Scores of a text, or of a pair of texts.
+    Text,
+    /// Scores of each token.
+    Tokens,
+}
+
+/// Name, family, and what is on top.
+const ARCHITECTURES: [(&str, Family, Top); 22] = [
+    ("BertModel", Family::Bert, Top::Rows),
+    ("BertForMaskedLM", Family::Bert, Top::Rows),
+    ("BertForSequenceClassification", Family::Bert, Top::Text),
+    ("BertForTokenClassification", Family::Bert, Top::Tokens),
+    ("RobertaModel", Family::Roberta, Top::Rows),
+    ("RobertaForMaskedLM", Family::Roberta, Top::Rows),
+    (
+        "RobertaForSequenceClassification",
+        Family::Roberta,
+        Top::Text,
+    ),
+    (
+        "RobertaForTokenClassification",
+        Family::Roberta,
+        Top::Tokens,
+    ),
+    ("XLMRobertaModel", Family::Roberta, Top::Rows),
+    ("XLMRobertaForMaskedLM", Family::Roberta, Top::Rows),
+    (
+        "XLMRobertaForSequenceClassification",
+        Family::Roberta,
+        Top::Text,
+    ),
+    (
+        "XLMRobertaForTokenClassification",
+        Family::Roberta,
+        Top::Tokens,
+    ),
+    ("DistilBertModel", Family::DistilBert, Top::Rows),
+    ("DistilBertForMaskedLM", Family::DistilBert, Top::Rows),
     (
         "DistilBertForSequenceClassification",
         Family::DistilBert,
-        true,
+        Top::Text,
     ),
-    ("ModernBertModel", Family::ModernBert, false),
-    ("ModernBertForMaskedLM", Family::ModernBert, false),
+    (
+        "DistilBertForTokenClassification",
+        Family::DistilBert,
+        Top::Tokens,
+    ),
+    ("ModernBertModel", Family::ModernBert, Top::Rows),
+    ("ModernBertForMaskedLM", Family::ModernBert, Top::Rows),
     (
         "ModernBertForSequenceClassification",
         Family::ModernBert,
-        true,
+        Top::Text,
     ),
-    ("NomicBertModel", Family::NomicBert, false),
-    ("NomicBertForMaskedLM", Family::NomicBert, false),
+    (
+        "ModernBertForTokenClassification",
+        Family::ModernBert,
+        Top::Tokens,
+    ),
+    ("NomicBertModel", Family::NomicBert, Top::Rows),
+    ("NomicBertForMaskedLM", Family::NomicBert, Top::Rows),
 ];
 
 /// Most labels of a classification head.
@@ -83,7 +123,7 @@ pub(super) fn encoder(
     let known = ARCHITECTURES
         .iter()
         .find(|(name, ..)| *name == architecture);
-    let Some((_, family, classifies)) = known else {
+    let Some((_, family, top)) = known else {
         return Ok(None);
     };
     let family = *family;
@@ -92,17 +132,21 @@ pub(super) fn encoder(
     let (ropes, layers) = family.layers(config, sizes)?;
     let first_position = family.first_position(config, sizes.context)?;
     let longest = family.longest(config, sizes.context)? - first_position;
-    let head = if *classifies {
-        match labels(config)? {
+    let head = match top {
+        Top::Text => match labels(config)? {
             labels if labels.len() == 1 => EncoderHead::Relevance(score_scale(config)?),
             labels => EncoderHead::Classification(labels),
+        },
+        // Parts of texts are told by the names of their labels.
+        Top::Tokens if !config.names("id2label") => return Err(ConfigError::missing("id2label")),
+        Top::Tokens => EncoderHead::TokenClassification(labels(config)?),
+        Top::Rows => {
+            check_modules(beside.modules.as_deref().unwrap_or_default())?;
+            EncoderHead::Embedding(match &beside.pooling {
+                None => Pooling::Mean,
+                Some(pooling) => read_pooling(Raw(pooling))?,
+            })
         }
-    } else {
-        check_modules(beside.modules.as_deref().unwrap_or_default())?;
-        EncoderHead::Embedding(match &beside.pooling {
-            None => Pooling::Mean,
-            Some(pooling) => read_pooling(Raw(pooling))?,
-        })
     };
     let learned = matches!(family, Family::Bert | Family::Roberta | Family::DistilBert);
     Ok(Some(EncoderConfig {
@@ -138,6 +182,10 @@ pub(super) fn encoder(
             EncoderHead::Classification(_) | EncoderHead::Relevance(_) => {
                 Some(family.scoring(config)?)
             }
+            EncoderHead::TokenClassification(_) => match family {
+                Family::ModernBert => Some(family.scoring(config)?),
+                _ => None,
+            },
         },
         head,
         decoder: None,

@@ -19,7 +19,13 @@ pub(crate) fn encoder_prefixes(family: Family) -> (&'static [&'static str], &'st
 }
 
 /// The name of an encoder's tensor below `prefix`.
-pub(crate) fn encoder_name(family: Family, prefix: &str, tensor: EncoderTensor) -> String {
+pub(crate) fn encoder_name(
+    family: Family,
+    prefix: &str,
+    config: &EncoderConfig,
+    tensor: EncoderTensor,
+) -> String {
+    let of_tokens = config.head.is_of_tokens();
     let of_head = |[bert, roberta, distilbert, modernbert]: [&str; 4]| match family {
         // BERT's head is its pooler and a linear layer.
         Family::Bert | Family::NomicBert if bert.starts_with("pooler") => format!("{prefix}{bert}"),
@@ -63,6 +69,9 @@ pub(crate) fn encoder_name(family: Family, prefix: &str, tensor: EncoderTensor) 
         }
         EncoderTensor::HeadNorm => return "head.norm.weight".to_owned(),
         EncoderTensor::HeadNormBias => return "head.norm.bias".to_owned(),
+        // Where nothing stands before it, every family has it by one name.
+        EncoderTensor::HeadOutput if of_tokens => return "classifier.weight".to_owned(),
+        EncoderTensor::HeadOutputBias if of_tokens => return "classifier.bias".to_owned(),
         EncoderTensor::HeadOutput => {
             let plain = "classifier.weight";
             return of_head([plain, "classifier.out_proj.weight", plain, plain]);

@@ -107,7 +107,7 @@ impl Weights {
             return self.decoder_tensor(decoder, tensor, shape, losses);
         }
         let family = encoder_family(&config.architecture);
-        let name = encoder_name(family, self.prefix, tensor);
+        let name = encoder_name(family, self.prefix, config, tensor);
         let name = match old_norm_name(&name) {
             Some(old) if self.store.get(&name).is_none() && self.store.get(&old).is_some() => old,
             _ => name,

@@ -584,6 +584,13 @@ fn encoders_pool_label_and_place_as_their_files_say() {
     );
     let labels = ["good", "bad", "odd"].map(str::to_owned).to_vec();
     assert_eq!(roberta.head, EncoderHead::Classification(labels));
+    let tokens = encoder(
+        json!({"architectures": ["XLMRobertaForTokenClassification"], "id2label": {"0": "O", "1": "B-PER"}}),
+        &[],
+    );
+    let labels = ["O", "B-PER"].map(str::to_owned).to_vec();
+    assert_eq!(tokens.head, EncoderHead::TokenClassification(labels));
+    assert_eq!((tokens.head.is_of_tokens(), tokens.scoring), (true, None));
     // One label is a score, in the scale that sentence-transformers would give it.
     let (raw, sigmoid) = (
         json!("torch.nn.modules.linear.Identity"),

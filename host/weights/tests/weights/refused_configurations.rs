@@ -313,6 +313,31 @@ fn absurd_values_are_refused_with_key_value_and_limit() {
 }
 
 #[test]
+fn labels_of_tokens_that_have_no_names_are_refused() {
+    let family = "BertForTokenClassification";
+    assert_refused(
+        family,
+        json!({"num_labels": 3}),
+        "key `id2label` is missing",
+    );
+    assert_refused(
+        family,
+        json!({"id2label": {}}),
+        "`id2label` is an object of 0",
+    );
+    assert_refused(
+        family,
+        json!({"id2label": {"0": "O", "1": 7}}),
+        "`id2label` is 7, must be an object of texts",
+    );
+    assert_refused(
+        "ModernBertForTokenClassification",
+        json!({"id2label": {"0": "O", "2": "B-PER"}}),
+        "`id2label` is without id 1, must be an object with a label for each of the ids 0 to 1",
+    );
+}
+
+#[test]
 fn encoders_that_are_absurd_or_not_implemented_are_refused() {
     let unlike = json!({"layer_types": ["full_attention"], "num_hidden_layers": 4});
     for (architecture, changes, words) in [

@@ -77,6 +77,10 @@ name = "classify"
 classify = "m"
 zzzzzzzzzzzzzzzz = 1
 [[stage]]
+name = "recognize"
+recognize = "m"
+zzzzzzzzzzzzzzzz = 1
+[[stage]]
 name = "rerank"
 rerank = "m"
 zzzzzzzzzzzzzzzz = 1

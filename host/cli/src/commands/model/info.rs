@@ -456,6 +456,7 @@ fn encoder(
     let (makes, head) = match &config.head {
         EncoderHead::Embedding(_) => ("embeddings", format!("vectors of {}", config.hidden)),
         EncoderHead::Classification(labels) => ("labels", labels.join(", ")),
+        EncoderHead::TokenClassification(labels) => ("entities", labels.join(", ")),
         EncoderHead::Relevance(scale) => (
             "scores of pairs of texts",
             match scale {
@@ -488,9 +489,9 @@ fn encoder(
         ("  weights", size(memory.weights)),
         ("  activations", size(memory.activations)),
     ];
-    let labels = match &config.head {
-        EncoderHead::Embedding(_) | EncoderHead::Relevance(_) => Value::Null,
-        EncoderHead::Classification(labels) => json!(labels),
+    let labels = match config.head.labels() {
+        [] => Value::Null,
+        labels => json!(labels),
     };
     let json = json!({
         "architecture": config.architecture, "makes": makes, "labels": labels,

@@ -144,7 +144,7 @@ fn gives_form(stage: &config::Stage) -> bool {
     match &stage.kind {
         StageKind::Model(asks) => match &asks.ask {
             Ask::Generate(generate) => asks.messages && generate.parameters.structure.is_some(),
-            Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => false,
+            Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => false,
         },
         StageKind::Operator(_) => false,
     }
@@ -162,9 +162,11 @@ fn settled<'p>(stages: impl Iterator<Item = &'p config::Stage>) -> Settled {
             true => Settled::WhereAsked,
             false => Settled::Never,
         },
-        Ask::Generate(_) | Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => {
-            Settled::Usually
-        }
+        Ask::Generate(_)
+        | Ask::Embed
+        | Ask::Classify { .. }
+        | Ask::Recognize { .. }
+        | Ask::Rerank { .. } => Settled::Usually,
     });
     // Where no model answers, nothing is known of what does.
     each.min().unwrap_or(Settled::WhereAsked)
@@ -180,7 +182,7 @@ fn bounds(asks: &[(&ModelStage, &Served)], models: &Models) -> Bounds {
     let contexts = asks.iter().map(|(_, served)| served.facts().context);
     let answers = asks.iter().filter_map(|(asks, _)| match &asks.ask {
         Ask::Generate(_) => Some(max_tokens(asks, models)),
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => None,
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => None,
     });
     Bounds {
         context_tokens: contexts.min().unwrap_or(u32::MAX),
@@ -196,7 +198,7 @@ fn count(asks: &ModelStage, served: &Served) -> Option<Count> {
             (generate.system.clone(), generate.template_arguments.clone())
         }
         Ask::Generate(_) => return None,
-        Ask::Embed | Ask::Classify { .. } | Ask::Rerank { .. } => {
+        Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => {
             (None, TemplateArguments::default())
         }
     };

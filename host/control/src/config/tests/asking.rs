@@ -1,6 +1,6 @@
 //! What stages ask of models.
 
-use tidegate_contract::{Parameters, Speculation, Structure};
+use tidegate_contract::{Aggregation, Parameters, Speculation, Structure};
 
 use super::super::*;
 use super::{content, directory, parsed};
@@ -186,11 +186,11 @@ fn a_ranking_says_where_its_documents_stand() {
         ),
         (
             "documents = \"a\"\nthreshold = 0.5",
-            "order.threshold: belongs to classify",
+            "order.threshold: belongs to classify or recognize",
         ),
         (
             "documents = \"a\"\ntext = \"{a}\"",
-            "order.text: belongs to embed or classify; write query and documents",
+            "order.text: belongs to embed, classify or recognize; write query and documents",
         ),
         (
             "documents = \"a\"\nprompt = \"{a}\"",
@@ -200,6 +200,64 @@ fn a_ranking_says_where_its_documents_stand() {
         let said = super::said(&RANKING.replace("KEYS", keys));
         assert!(said.contains(wanted), "{keys}: {said}");
     }
+}
+
+#[test]
+fn entities_are_put_together_as_a_stage_says() {
+    let recognizing = |keys: &str| {
+        let text = "recognize = \"mini\"\ntext = \"{question}\"";
+        let asking = RANKING.replace("rerank = \"mini\"\nquery = \"{question}\"", text);
+        asking.replace("KEYS", keys)
+    };
+    for (keys, aggregation, threshold) in [
+        ("", Aggregation::Simple, 0.0),
+        (
+            "aggregation = \"max\"\nthreshold = 0.5",
+            Aggregation::Max,
+            0.5,
+        ),
+        ("aggregation = \"none\"", Aggregation::None, 0.0),
+    ] {
+        let pipeline = parsed(&recognizing(keys)).unwrap();
+        let StageKind::Model(stage) = &pipeline.stages[0].kind else {
+            panic!("{:?}", pipeline.stages[0]);
+        };
+        let wanted = Ask::Recognize {
+            aggregation,
+            threshold,
+        };
+        assert_eq!((&stage.ask, stage.field.as_str()), (&wanted, "entities"));
+    }
+    for (keys, wanted) in [
+        (
+            "aggregation = \"firsts\"",
+            "order.aggregation: \"firsts\" is not known; did you mean \"first\"? (none, simple, first, average, max)",
+        ),
+        ("threshold = 1.5", "order.threshold: 1.5 must be 0.0 to 1.0"),
+        ("documents = \"a\"", "order.documents: belongs to rerank"),
+        (
+            "prompt = \"{a}\"",
+            "order.prompt: belongs to a stage that asks for an answer",
+        ),
+    ] {
+        let said = super::said(&recognizing(keys));
+        assert!(said.contains(wanted), "{keys}: {said}");
+    }
+    let label = RANKING.replace("rerank = \"mini\"\nquery", "classify = \"mini\"\ntext");
+    let said = super::said(&label.replace("KEYS", "aggregation = \"first\""));
+    assert!(
+        said.contains("order.aggregation: belongs to recognize"),
+        "{said}"
+    );
+    // Nobody's output is a label, and another server knows no entities.
+    let routed = recognizing("").replace("[sink.out]", "[sink.out]\ninputs = [\"order.PER\"]");
+    let said = super::said(&routed);
+    let wanted = "\"order\" asks a model and has no output \"PER\"";
+    assert!(said.contains(wanted), "{said}");
+    let server = "type = \"kserve\"\nurl = \"http://127.0.0.1:8000\"";
+    let remote = recognizing("").replace("path = \"model\"", server);
+    let said = super::said(&remote);
+    assert!(said.contains("which is asked for no entities"), "{said}");
 }
 
 #[test]

@@ -406,7 +406,7 @@ pub(super) fn tanh(lab: &Lab) -> Result<(), Failure> {
     let inner: Vec<f32> = inner.iter().map(|x| x * x * x * 200.0).collect();
     let buffer = lab.padded(&inner, width)?;
     let experiment = experiment(lab, &LENGTHS, 1, &buffer, |builder, _| {
-        builder.tanh(&buffer, width)
+        builder.tanh(&buffer, width, Count::Samples)
     })?;
     let expected: Vec<_> = inner
         .iter()
@@ -422,7 +422,7 @@ pub(super) fn relu(lab: &Lab) -> Result<(), Failure> {
     let inner = numbers.take_full(LENGTHS.len() * width);
     let buffer = lab.padded(&inner, width)?;
     let experiment = experiment(lab, &LENGTHS, 1, &buffer, |builder, _| {
-        builder.relu(&buffer, width)
+        builder.relu(&buffer, width, Count::Samples)
     })?;
     let expected: Vec<_> = inner
         .iter()

@@ -63,9 +63,13 @@ impl Generator {
         while let Some(Reverse((rank, key))) = order.pop() {
             match self.waiting.get(&key) {
                 Some(sequence) if !self.waits_for_first(sequence) => {
-                    if self.waits_for_alike(sequence, now) {
+                    if let Some(shared) = self.waits_for_alike(sequence, now) {
                         left_to.places += 1;
-                        left_to.blocks += self.own_blocks(sequence).0 + 1;
+                        // Those that the other writes for it are counted where they are written.
+                        left_to.blocks += blocks_for(sequence.tokens.len()) - shared + 1;
+                        if left_to.places >= self.limits.sequences {
+                            return false;
+                        }
                         continue;
                     }
                 }
@@ -174,7 +178,8 @@ impl Generator {
                 .map(|index| self.running[index].table.blocks().len() + 1)
                 .sum();
             // Taking them all would still not be enough: they keep theirs.
-            if needed > available + blocks {
+            let others = self.running.len() - victims.len() + left_to.places;
+            if needed > available + blocks || others >= self.limits.sequences {
                 return Room::Missing;
             }
             let Some(index) = victims.last().and_then(|(_, key)| self.index_of(*key)) else {

@@ -14,18 +14,17 @@ use crate::sequence::Sequence;
 
 impl Generator {
     /// Whether a better ranked sequence that runs is about to write a block with which this one goes on, and which is not
-    /// kept yet.
-    pub(super) fn waits_for_alike(&self, sequence: &Sequence, now: Moment) -> bool {
+    /// kept yet; if so, how many blocks of this one are those of the other, written or to come.
+    pub(super) fn waits_for_alike(&self, sequence: &Sequence, now: Moment) -> Option<usize> {
         let mut found = None;
-        self.running.iter().any(|other| {
-            let Some(end) = next_shared(other, sequence) else {
-                return false;
-            };
+        self.running.iter().find_map(|other| {
+            let end = next_shared(other, sequence)?;
             let found = *found.get_or_insert_with(|| {
                 let lora = sequence.table.lora();
                 self.blocks.cached(lora, &sequence.tokens).0
             });
-            found < end && self.rank(other, now) < self.rank(sequence, now)
+            let waits = found < end && self.rank(other, now) < self.rank(sequence, now);
+            waits.then(|| shared_blocks(other, sequence))
         })
     }
 
@@ -57,6 +56,13 @@ impl Generator {
                 steps && next_shared(other, sequence).is_some_and(|end| end > sequence.written)
             })
     }
+}
+
+/// How many whole blocks before its last token the second sequence has as the first one.
+fn shared_blocks(writes: &Sequence, waits: &Sequence) -> usize {
+    let last = waits.tokens.len().saturating_sub(1);
+    let both = writes.tokens.iter().zip(&waits.tokens[..last]);
+    both.take_while(|(one, other)| one == other).count() / BLOCK
 }
 
 /// Where the block ends that the first sequence writes next, if the second one begins with all tokens up to there and one

@@ -284,3 +284,58 @@ fn who_waits_for_another_loses_its_place_to_nobody_behind() {
         check(ask, pending, 256, &hashed);
     }
 }
+
+#[test]
+fn nobody_gives_way_where_those_who_wait_for_another_take_the_places() {
+    let content = "the same prompt of many tokens ".repeat(6);
+    let limits = Limits {
+        step_tokens: 32,
+        sequences: 4,
+        ..limits()
+    };
+    let mut bench = Bench::new(shape(8, 4096, 256), limits);
+    let patient = Ask {
+        class: 5,
+        ..ask("patient", 60)
+    };
+    let mut asks = vec![patient];
+    let mut pending = vec![bench.submit(&asks[0])];
+    bench.step();
+    asks.extend((0..4).map(|_| ask(&content, 3)));
+    asks.push(ask("another", 3));
+    pending.extend(asks[1..].iter().map(|ask| bench.submit(ask)));
+    for _ in 0..3 {
+        bench.step();
+    }
+    assert_eq!(bench.stats().preemptions, 0);
+    bench.run();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 256, &hashed);
+    }
+}
+
+#[test]
+fn what_many_wait_for_together_is_counted_once() {
+    let content = "the same prompt of many tokens ".repeat(6);
+    let limits = Limits {
+        step_tokens: 32,
+        ..limits()
+    };
+    let mut few = shape(8, 4096, 256);
+    few.blocks = 32;
+    let mut bench = Bench::new(few, limits);
+    let mut asks = vec![ask(&content, 3); 3];
+    asks.push(ask("another", 3));
+    let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+    while !pending[3].has_ended() {
+        bench.step().unwrap();
+        assert!(
+            !pending[0].has_ended(),
+            "there is room for a small one beside it"
+        );
+    }
+    bench.run();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 256, &hashed);
+    }
+}

@@ -41,6 +41,11 @@ const ARCHITECTURES: [(&str, Family); 10] = [
     ("gpt-oss", Family::GptOss),
 ];
 
+/// The architectures that are implemented.
+pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
+    ARCHITECTURES.iter().map(|(name, _)| *name)
+}
+
 impl Family {
     fn is_gemma(self) -> bool {
         matches!(self, Family::Gemma2 | Family::Gemma3)
@@ -59,7 +64,7 @@ pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, ModelConfi
         .text(key)?
         .ok_or_else(|| ConfigError::missing(key))?;
     let Some((name, family)) = ARCHITECTURES.iter().find(|(known, _)| *known == name) else {
-        let supported: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+        let supported: Vec<&str> = architectures().collect();
         let name = with_what_is_lacking(name, None);
         return Err(ConfigError::unsupported(key, name, supported.join(", ")));
     };

@@ -33,6 +33,7 @@ use crate::names::DecoderTensor;
 use crate::reencoding::Losses;
 use crate::tensor::Tensor;
 
+pub(crate) use config::architectures;
 pub use error::{GgufError, PartError};
 pub use nearest::gguf_nearest;
 pub use summary::{GgufFormat, GgufPart, GgufSummary, GgufTokenizer, gguf_summary};

@@ -59,6 +59,17 @@ impl Family {
 
 /// Reads what a header says of its model. `parts` are the files, of which the factors of frequencies are read.
 pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, ModelConfig), ConfigError> {
+    let key = "general.type";
+    if let Some(kind) = Keys(&header.keys)
+        .text(key)?
+        .filter(|kind| *kind != "model")
+    {
+        let what = match kind {
+            "adapter" => "adapter (a low-rank adapter, which has no weights of its own)",
+            other => other,
+        };
+        return Err(ConfigError::unsupported(key, what, "model"));
+    }
     let key = "general.architecture";
     let name = Keys(&header.keys)
         .text(key)?

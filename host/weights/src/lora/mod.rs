@@ -6,6 +6,7 @@
 
 mod config;
 mod error;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use crate::tensor::{Layout, Order, Tensor};
 
 use config::LoraConfig;
 pub use error::LoraError;
+pub use summary::LoraSummary;
 
 /// The largest rank of a pair: beyond what is trained, and within what kernels keep of a row.
 pub const MOST_RANK: usize = 512;
@@ -101,6 +103,12 @@ impl Lora {
         let no_adapter = || LoraError::NoAdapter {
             path: path.to_owned(),
         };
+        let extension = path.extension();
+        if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
+            return Err(LoraError::Gguf {
+                path: path.to_owned(),
+            });
+        }
         let config_path = path.join(CONFIG);
         let config = read(files, &config_path)?.ok_or_else(no_adapter)?;
         let object = json(

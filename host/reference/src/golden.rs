@@ -34,7 +34,7 @@ pub const DECODERS: [&str; 21] = [
 ];
 
 /// Decoders as GGUF files; each is one of [`DECODERS`] or a model of its own.
-pub const GGUF_DECODERS: [&str; 17] = [
+pub const GGUF_DECODERS: [&str; 18] = [
     "gguf-llama-f32",
     "gguf-llama-q8_0",
     "gguf-llama-q8_0-parts",
@@ -42,6 +42,7 @@ pub const GGUF_DECODERS: [&str; 17] = [
     "gguf-llama-q4_k",
     "gguf-llama3-rope-bf16",
     "gguf-llama-linear-bias-f16",
+    "gguf-smollm3-bf16",
     "gguf-qwen2-bf16",
     "gguf-qwen3-f16",
     "gguf-phi3-longrope-f16",

@@ -32,6 +32,12 @@ const BYTE: i32 = 6;
 /// The model whose texts are split before it merges.
 const BYTE_LEVEL: &str = "gpt2";
 
+/// SentencePiece's BPE, with its merges by scores or listed.
+const SENTENCE_PIECE: [&str; 2] = ["llama", "gemma4"];
+
+/// WordPiece.
+const WORD_PIECE: &str = "bert";
+
 /// Special tokens of Phi-3 that white space behind does not belong to. Source: llama.cpp's attributes of Phi-3's tokens.
 const WITHOUT_STRIPPING: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
 
@@ -63,6 +69,13 @@ impl Tokenizer {
 }
 
 impl Tokenizer {
+    /// The kinds of tokenizers that GGUF files have, as `tokenizer.ggml.model` names them.
+    #[must_use]
+    pub fn gguf_models() -> [&'static str; 4] {
+        let [first, second] = SENTENCE_PIECE;
+        [BYTE_LEVEL, first, second, WORD_PIECE]
+    }
+
     /// The names of ways to split a text before byte-level BPE merges, as `tokenizer.ggml.pre` has them.
     #[must_use]
     pub fn pre_tokenizers() -> &'static [&'static str] {
@@ -137,13 +150,13 @@ impl Tables<'_> {
         self.check()?;
         let tokenizer = match self.model.as_str() {
             BYTE_LEVEL => self.byte_level()?,
-            "llama" | "gemma4" => self.sentence_piece()?,
-            "bert" => self.word_piece()?,
+            model if SENTENCE_PIECE.contains(&model) => self.sentence_piece()?,
+            WORD_PIECE => self.word_piece()?,
             other => {
-                return Err(wrong(
-                    "model",
-                    format!("{other:?} is not known, only gpt2, llama, gemma4 and bert are"),
-                ));
+                let [first, second] = SENTENCE_PIECE;
+                let known = format!("{BYTE_LEVEL}, {first}, {second} and {WORD_PIECE}");
+                let reason = format!("{other:?} is not known, only {known} are");
+                return Err(wrong("model", reason));
             }
         };
         let name = |id: Option<u32>| id.and_then(|id| self.tokens.get(id as usize));

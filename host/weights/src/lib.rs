@@ -37,9 +37,9 @@ pub use error::{CheckpointError, TensorError};
 pub use format::{Format, GROUP, RowParts, SUPER_BLOCK, StoredFormat};
 pub use gguf::{
     GgufError, GgufFormat, GgufPart, GgufSummary, GgufTokenizer, PartError, gguf_nearest,
-    gguf_summary, gguf_vocabulary,
+    gguf_summary, gguf_vocabulary, nearest_architecture,
 };
-pub use lora::{Lora, LoraError, LowRank, MOST_RANK, adapted_digest};
+pub use lora::{Lora, LoraError, LoraSummary, LowRank, MOST_RANK, adapted_digest};
 pub use names::{DecoderTensor, EncoderLayerTensor, EncoderTensor, LayerTensor};
 pub use packed::{PackedFormat, Scheme, Stored};
 pub use reencoding::{Reencoded, RoundingLoss};

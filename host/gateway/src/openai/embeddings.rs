@@ -71,7 +71,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<(Asking, Vectors), ApiError> {
         idle: &[],
         refused: &[],
     })?;
-    Ok((asking(Endpoint::Embeddings, model, user, inputs)?, vectors))
+    let asking = asking(Endpoint::Embeddings, model, user, inputs);
+    have_vectors(&asking)?;
+    Ok((asking, vectors))
 }
 
 fn few(body: &Fields, name: &str, count: usize) -> Result<(), ApiError> {
@@ -82,22 +84,12 @@ fn few(body: &Fields, name: &str, count: usize) -> Result<(), ApiError> {
     Err(body.wrong(name, why))
 }
 
-fn asking(
-    endpoint: Endpoint,
-    model: String,
-    user: Option<String>,
-    inputs: Vec<String>,
-) -> Result<Asking, ApiError> {
-    if inputs.iter().any(String::is_empty) {
-        let at = endpoint.prompt();
-        let why = format!("{at} has an empty text, which has no vector");
-        return Err(ApiError::invalid(at, "invalid_value", why));
-    }
+fn asking(endpoint: Endpoint, model: String, user: Option<String>, inputs: Vec<String>) -> Asking {
     let questions = inputs.into_iter().map(|input| Question {
         input: Some(input),
         ..Question::default()
     });
-    Ok(Asking {
+    Asking {
         endpoint,
         model,
         user,
@@ -105,7 +97,22 @@ fn asking(
         stream: false,
         told_to_continue: false,
         questions: questions.collect(),
-    })
+    }
+}
+
+/// Refuses empty texts where each is to be a vector. A model that reads pairs takes an empty document as any other, as
+/// sentence-transformers' `CrossEncoder` does.
+pub(crate) fn have_vectors(asking: &Asking) -> Result<(), ApiError> {
+    let mut inputs = asking
+        .questions
+        .iter()
+        .filter_map(|question| question.input.as_deref());
+    if inputs.any(str::is_empty) {
+        let at = asking.endpoint.prompt();
+        let why = format!("{at} has an empty text, which has no vector");
+        return Err(ApiError::invalid(at, "invalid_value", why));
+    }
+    Ok(())
 }
 
 /// What a reader of ranks wants to see.
@@ -156,7 +163,7 @@ pub(crate) fn read_rerank(bytes: &[u8]) -> Result<(Asking, Ranks), ApiError> {
             ("rank_fields", "a document is one text"),
         ],
     })?;
-    Ok((asking(Endpoint::Rerank, model, user, inputs)?, ranks))
+    Ok((asking(Endpoint::Rerank, model, user, inputs), ranks))
 }
 
 /// Asks for the whole ranking with one record, as a model needs it that reads the query with each document.

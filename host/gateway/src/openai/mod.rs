@@ -222,8 +222,11 @@ impl OpenAi {
             );
         }
         form.check(&route)?;
-        if endpoint == Endpoint::Rerank && route.ranks_whole {
-            embeddings::in_one(&mut asking)?;
+        if endpoint == Endpoint::Rerank {
+            match route.ranks_whole {
+                true => embeddings::in_one(&mut asking)?,
+                false => embeddings::have_vectors(&asking)?,
+            }
         }
         if route.has_form {
             messages::begins_anew(&mut asking)?;

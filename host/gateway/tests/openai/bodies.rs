@@ -142,6 +142,8 @@ async fn the_other_bodies_name_their_fields() {
         &[
             (json!({"query": ""}), "query", value),
             (json!({"documents": []}), "documents", value),
+            // Where they are to be vectors, as here; a model that reads pairs takes them.
+            (json!({"documents": ["b", ""]}), "documents", value),
             (
                 json!({"documents": [{"text": 1}]}),
                 "documents[0].text",

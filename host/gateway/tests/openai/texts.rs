@@ -126,6 +126,18 @@ async fn a_ranking_is_asked_for_whole_where_a_model_reads_pairs() {
     let gateway = Gateway::with(orders, |options| options.routes[0].ranks_whole = true);
     let asked = |query: &str, documents: Value| json!({"model": "small", "query": query, "documents": documents, "return_documents": true});
     let three = json!(["b", {"text": "aa"}, "a"]);
+    // An empty document is a document: one that has nothing to do with the query.
+    let with_empty = asked("a", json!(["", "a", {"text": ""}]));
+    let (status, body) = gateway.json("/v1/rerank", with_empty).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(
+        body["results"],
+        json!([
+            {"index": 1, "relevance_score": 1.0, "document": {"text": "a"}},
+            {"index": 0, "relevance_score": 0.0, "document": {"text": ""}},
+            {"index": 2, "relevance_score": 0.0, "document": {"text": ""}},
+        ])
+    );
     let (status, body) = gateway.json("/v1/rerank", asked("a", three.clone())).await;
     assert_eq!(status, 200, "{body}");
     assert_eq!(

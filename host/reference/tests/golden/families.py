@@ -552,6 +552,20 @@ WIDE = Family(
     [(64, 24)],
 )
 
+# With the layers that do not turn where llama.cpp has them, every fourth: only for a GGUF file.
+FOUR = Family(
+    "smollm3-four",
+    "SmolLM3ForCausalLM",
+    SmolLM3Config(
+        **shapes(64, 32, 40, 4, 4, 2, tie_word_embeddings=True, no_rope_layers=[1, 1, 1, 0]),
+        rope_parameters=PLAIN_ROPE,
+    ),
+    BF16,
+    [(64, 26)],
+    {"layer without rope": {"no_rope_layers": [1, 1, 1, 1]}},
+    hub=hub(),
+)
+
 
 def encoder_shapes(**more) -> dict:
     common = dict(

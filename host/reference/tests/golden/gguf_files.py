@@ -1,7 +1,7 @@
 """GGUF files of the golden models, written as llama.cpp's `convert_hf_to_gguf.py` writes them.
 
 Its conventions, by family:
-- llama: the rows of queries and keys (and their biases) are permuted within each head, so that the pairs that turn
+- llama, smollm3: the rows of queries and keys (and their biases) are permuted within each head, so that the pairs that turn
   together lie side by side (`LlamaModel.permute`); llama3's stretch is the tensor `rope_freqs.weight`, by whose elements
   the frequencies are divided;
 - phi3: the fused projections stay fused, gate and up are `ffn_up`; longrope is two tensors and `attn_factor`;
@@ -113,6 +113,7 @@ FILES = [
     Gguf("gguf-llama-q4_k", "llama-wide", "llama", mixed, passing=True),
     Gguf("gguf-llama3-rope-bf16", "llama3-rope-bf16", "llama", always(Kind.BF16)),
     Gguf("gguf-llama-linear-bias-f16", "llama-linear-bias-f16", "llama", always(Kind.F16)),
+    Gguf("gguf-smollm3-bf16", "smollm3-four", "smollm3", always(Kind.BF16), passing=True),
     Gguf("gguf-qwen2-bf16", "qwen2-bf16", "qwen2", always(Kind.BF16)),
     Gguf("gguf-qwen3-f16", "qwen3-f16", "qwen3", always(Kind.F16)),
     Gguf("gguf-phi3-longrope-f16", "phi3-longrope-f16", "phi3", always(Kind.F16)),
@@ -157,7 +158,7 @@ def write_gguf(
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         stored = tensor.to(torch.float32)
-        permuted = file.architecture == "llama" and any(p in name for p in ("q_proj", "k_proj"))
+        permuted = file.architecture in ("llama", "smollm3") and any(p in name for p in ("q_proj", "k_proj"))
         if permuted:
             stored = stored[interleave(len(stored), head)]
         if gemma and "norm" in name:
@@ -361,7 +362,7 @@ def metadata(writer: gguf.GGUFWriter, file: Gguf, config) -> None:
     if file.architecture in ("llama", "qwen3", "qwen3moe", "gemma2", "gemma3", "gpt-oss"):
         writer.add_key_length(head)
         writer.add_value_length(head)
-    if file.architecture == "llama":
+    if file.architecture in ("llama", "smollm3"):
         writer.add_rope_dimension_count(head)
     if file.architecture == "phi3":
         original = rope["original_max_position_embeddings"]

@@ -45,7 +45,7 @@ from torch.overrides import TorchFunctionMode
 
 from adapters import ADAPTED, golden_adapters
 from cross_encoders import golden_pairs
-from families import DECODERS, ENCODERS, WIDE
+from families import DECODERS, ENCODERS, FOUR, WIDE
 from gguf_files import FILES, write_gguf
 from packed_files import PACKED, pack_model
 from sentence_encoders import golden_texts
@@ -240,7 +240,7 @@ def golden_encoder(family) -> None:
 
 def golden_gguf(file) -> None:
     """A GGUF file has its source's tokens; what is expected is the source with the tensors that the file holds."""
-    family = next(family for family in DECODERS + [WIDE] if family.name == file.source)
+    family = next(family for family in DECODERS + [WIDE, FOUR] if family.name == file.source)
     if file.passing:
         make(family)
         golden_decoder(family)

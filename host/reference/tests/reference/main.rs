@@ -4,5 +4,7 @@
 mod converted;
 mod decoders;
 mod encoders;
+mod other_names;
 mod schedules;
 mod support;
+mod supported;

@@ -127,6 +127,40 @@ fn each_name_splits_as_its_models_do() {
 }
 
 #[test]
+fn names_of_one_split_are_the_same_split() {
+    // As `llm_tokenizer_bpe` of llama.cpp's `llama-vocab.cpp` has them together.
+    let alike: [(&str, &[&str]); 7] = [
+        ("gpt-2", &["phi-2", "mpt", "olmo", "jais"]),
+        (
+            "llama-bpe",
+            &[
+                "llama3",
+                "llama-v3",
+                "falcon3",
+                "falcon-h1",
+                "lfm2",
+                "pixtral",
+            ],
+        ),
+        ("llama-bpe", &["dbrx", "smaug-bpe"]),
+        ("gpt-4o", &["llama4"]),
+        ("qwen2", &["megrez", "deepseek-r1-qwen", "stablelm2"]),
+        ("smollm", &["starcoder", "refact"]),
+        ("tekken", &[]),
+    ];
+    let text = "DON'T I'll getName's 12345x\n\n  é, HTMLParser: 漢字 `a`...";
+    let mut seen = std::collections::BTreeSet::new();
+    for (first, others) in alike {
+        seen.insert(pieces(first, text));
+        for other in others {
+            assert_eq!(pieces(other, text), pieces(first, text), "{other}");
+        }
+    }
+    // Six ways, which this text tells apart.
+    assert_eq!(seen.len(), 6);
+}
+
+#[test]
 fn the_tables_of_a_tokenizer_are_that_tokenizer() {
     let own = fixture::byte_level();
     let tokenizer = Tokenizer::from_gguf(&byte_level("gpt-2")).unwrap();

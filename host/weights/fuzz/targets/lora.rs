@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::made::{Files, Tensor, config, safetensors};
 use libfuzzer_sys::fuzz_target;
-use tidegate_weights::{Checkpoint, LayerTensor, Lora, ModelConfig};
+use tidegate_weights::{Checkpoint, LayerTensor, Lora, LoraSummary, ModelConfig};
 
 /// The model of the tests.
 fn base() -> ModelConfig {
@@ -66,6 +66,9 @@ fuzz_target!(init: common::seed(&seeds()), |data: &[u8]| {
     let files = Files::default()
         .with("a/adapter_config.json", config)
         .with("a/adapter_model.safetensors", weights);
+    if let Err(error) = LoraSummary::read(Path::new("a"), &files) {
+        assert!(!error.to_string().is_empty());
+    }
     let lora = match Lora::open(Path::new("a"), &base, &files) {
         Ok(lora) => lora,
         Err(error) => {

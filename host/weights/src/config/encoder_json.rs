@@ -193,7 +193,7 @@ pub(super) fn encoder(
 }
 
 /// Decoders whose rows make embeddings, without their heads: those whose layers have nothing that encoders' do not.
-const DECODERS: [&str; 4] = [
+pub(super) const DECODERS: [&str; 4] = [
     "Qwen3ForCausalLM",
     "Qwen2ForCausalLM",
     "LlamaForCausalLM",

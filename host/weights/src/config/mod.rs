@@ -159,6 +159,25 @@ pub(crate) struct Beside {
 }
 
 impl Architecture {
+    /// The names under `architectures` of a `config.json` that can be loaded.
+    #[must_use]
+    pub fn names() -> Vec<&'static str> {
+        let decoders = json::architectures();
+        decoders.chain(encoder_json::architectures()).collect()
+    }
+
+    /// Those of decoders whose rows make vectors where the files of sentence-transformers are beside them.
+    #[must_use]
+    pub fn embedding_decoders() -> &'static [&'static str] {
+        &encoder_json::DECODERS
+    }
+
+    /// The names under `general.architecture` of a GGUF file that can be loaded.
+    #[must_use]
+    pub fn gguf_names() -> Vec<&'static str> {
+        crate::gguf::architectures().collect()
+    }
+
     /// Reads what a `config.json` and the files beside it say.
     pub(crate) fn from_json(
         config: &Map<String, Value>,
@@ -194,11 +213,9 @@ impl Architecture {
         match encoder_json::encoder(name, config, beside)? {
             Some(encoder) => Ok(Architecture::Encoder(encoder)),
             None => {
-                let supported: Vec<&str> = json::architectures()
-                    .chain(encoder_json::architectures())
-                    .collect();
+                let supported = Architecture::names().join(", ");
                 let name = with_what_is_lacking(name, Some(config.0));
-                Err(ConfigError::unsupported(key, name, supported.join(", ")))
+                Err(ConfigError::unsupported(key, name, supported))
             }
         }
     }

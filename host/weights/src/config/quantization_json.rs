@@ -17,29 +17,50 @@ const LARGEST_GROUP: u64 = 1 << 20;
 /// Most groups of layers that compressed-tensors may tell apart.
 const MOST_GROUPS: usize = 1 << 12;
 
+/// Reads what an object of one `quant_method` says.
+type Read = fn(Raw<'_>) -> Result<Quantization, ConfigError>;
+
+/// Every `quant_method` that is known, this project's own first.
+const METHODS: [(&str, Read); 7] = [
+    ("tidegate", own),
+    ("gptq", |said| gptq(said).map(Quantization::Packed)),
+    ("awq", |said| awq(said).map(Quantization::Packed)),
+    ("fp8", |said| {
+        let block = block(said, "weight_block_size")?;
+        Ok(Quantization::Packed(Scheme::Fp8 { block }))
+    }),
+    ("fbgemm_fp8", |_| {
+        Ok(Quantization::Packed(Scheme::Fp8 { block: None }))
+    }),
+    ("mxfp4", |_| Ok(Quantization::Packed(Scheme::Mxfp4))),
+    ("compressed-tensors", |said| {
+        compressed(said).map(Quantization::Packed)
+    }),
+];
+
+impl Quantization {
+    /// Every `quant_method` of a `config.json` that is known.
+    #[must_use]
+    pub fn methods() -> Vec<&'static str> {
+        METHODS.iter().map(|(name, _)| *name).collect()
+    }
+}
+
 /// Reads what `config` says about it.
 pub(super) fn quantization(config: Raw<'_>) -> Result<Option<Quantization>, ConfigError> {
     let Some(quantization) = config.object(KEY)? else {
         return Ok(None);
     };
-    let scheme = match quantization.text("quant_method")? {
-        Some("tidegate") => return own(quantization).map(Some),
-        Some("gptq") => gptq(quantization)?,
-        Some("awq") => awq(quantization)?,
-        Some("fp8") => Scheme::Fp8 {
-            block: block(quantization, "weight_block_size")?,
-        },
-        Some("mxfp4") => Scheme::Mxfp4,
-        Some("fbgemm_fp8") => Scheme::Fp8 { block: None },
-        Some("compressed-tensors") => compressed(quantization)?,
-        other => {
-            return Err(unsupported(
-                other.unwrap_or("of no quant_method"),
-                "none (f32, f16 or bf16 weights), tidegate, gptq, awq, fp8, fbgemm_fp8, mxfp4, compressed-tensors",
-            ));
-        }
+    let method = quantization.text("quant_method")?;
+    let known = METHODS.iter().find(|(name, _)| method == Some(*name));
+    let Some((_, read)) = known else {
+        let supported = Quantization::methods().join(", ");
+        return Err(unsupported(
+            method.unwrap_or("of no quant_method"),
+            &format!("none (f32, f16 or bf16 weights), {supported}"),
+        ));
     };
-    Ok(Some(Quantization::Packed(scheme)))
+    read(quantization).map(Some)
 }
 
 fn unsupported(value: impl ToString, supported: &str) -> ConfigError {

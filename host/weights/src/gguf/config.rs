@@ -41,6 +41,11 @@ const ARCHITECTURES: [(&str, Family); 10] = [
     ("gpt-oss", Family::GptOss),
 ];
 
+/// The architectures that are implemented.
+pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
+    ARCHITECTURES.iter().map(|(name, _)| *name)
+}
+
 impl Family {
     fn is_gemma(self) -> bool {
         matches!(self, Family::Gemma2 | Family::Gemma3)
@@ -54,12 +59,23 @@ impl Family {
 
 /// Reads what a header says of its model. `parts` are the files, of which the factors of frequencies are read.
 pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, ModelConfig), ConfigError> {
+    let key = "general.type";
+    if let Some(kind) = Keys(&header.keys)
+        .text(key)?
+        .filter(|kind| *kind != "model")
+    {
+        let what = match kind {
+            "adapter" => "adapter (a low-rank adapter, which has no weights of its own)",
+            other => other,
+        };
+        return Err(ConfigError::unsupported(key, what, "model"));
+    }
     let key = "general.architecture";
     let name = Keys(&header.keys)
         .text(key)?
         .ok_or_else(|| ConfigError::missing(key))?;
     let Some((name, family)) = ARCHITECTURES.iter().find(|(known, _)| *known == name) else {
-        let supported: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+        let supported: Vec<&str> = architectures().collect();
         let name = with_what_is_lacking(name, None);
         return Err(ConfigError::unsupported(key, name, supported.join(", ")));
     };

@@ -33,8 +33,9 @@ use crate::names::DecoderTensor;
 use crate::reencoding::Losses;
 use crate::tensor::Tensor;
 
+pub(crate) use config::architectures;
 pub use error::{GgufError, PartError};
-pub use nearest::gguf_nearest;
+pub use nearest::{gguf_nearest, nearest_architecture};
 pub use summary::{GgufFormat, GgufPart, GgufSummary, GgufTokenizer, gguf_summary};
 
 /// The tokenizer in a GGUF file of any architecture, also in one that holds nothing else; nothing if it has none. Of a model in

@@ -2,11 +2,11 @@
 
 use super::error::GgufError;
 use super::summary::GgufSummary;
-use crate::config::ConfigError;
+use crate::config::{Architecture, ConfigError};
 use crate::error::{CheckpointError, TensorError};
 
 /// Beginnings of `general.architecture` in lower case, and the nearest that is read. The first that fits counts.
-const NEAREST: [(&str, &str); 19] = [
+const NEAREST: [(&str, &str); 33] = [
     ("llama4", "Llama 3.x (llama)"),
     ("qwen2vl", "Qwen2.5 for text (qwen2)"),
     ("qwen3vl", "Qwen3 for text (qwen3, qwen3moe)"),
@@ -21,7 +21,24 @@ const NEAREST: [(&str, &str); 19] = [
         "deepseek2",
         "DeepSeek-R1 distilled into Qwen2.5 (qwen2) or Llama 3 (llama)",
     ),
+    (
+        "deepseekv",
+        "DeepSeek-R1 distilled into Qwen2.5 (qwen2) or Llama 3 (llama)",
+    ),
     ("deepseek", "Qwen2.5 (qwen2)"),
+    ("llava", "Llama 3.x (llama) or Mistral 7B (llama), for text"),
+    ("mllama", "Llama 3.x for text (llama)"),
+    ("llama", "Llama 3.x (llama)"),
+    ("mamba", DECODERS),
+    ("rwkv", DECODERS),
+    ("whisper", "none: no model here hears; give the text"),
+    ("wav2vec2", "none: no model here hears; give the text"),
+    ("clip", "none for images; for texts alone an encoder"),
+    ("siglip", "none for images; for texts alone an encoder"),
+    ("t5encoder", "an encoder (BERT, ModernBERT or Nomic BERT)"),
+    ("deberta", "ModernBERT or RoBERTa"),
+    ("electra", "BERT or ModernBERT"),
+    ("mpnet", "BERT (all-MiniLM) or ModernBERT"),
     ("bert", ENCODERS),
     ("nomic-bert", ENCODERS),
     ("jina-bert", ENCODERS),
@@ -32,6 +49,50 @@ const NEAREST: [(&str, &str); 19] = [
 ];
 
 const ENCODERS: &str = "an encoder as its directory with config.json and safetensors (BertModel, RobertaModel, XLMRobertaModel)";
+
+/// What answers in the place of a model that writes text and is of no family that is here.
+const DECODERS: &str = "a decoder of about its size: Llama 3.x (llama), Qwen3 (qwen3), Gemma 3 (gemma3) or Phi-3 (phi3)";
+
+/// The nearest to an architecture that is not read, by its name in `architectures` of a `config.json`.
+#[must_use]
+pub fn nearest_architecture(name: &str) -> String {
+    let whole = name.strip_suffix("Model").unwrap_or(name);
+    let family = whole.split("For").next().unwrap_or_default();
+    // The same model for another use.
+    let of_family = |known: &&str| {
+        let rest = known.strip_prefix(family);
+        rest.is_some_and(|rest| rest.starts_with("For") || rest == "Model")
+    };
+    let known = Architecture::names().into_iter();
+    let known: Vec<&str> = known
+        .filter(|known| !family.is_empty() && of_family(known))
+        .collect();
+    if !known.is_empty() {
+        return format!("a model of its family as {}", known.join(" or "));
+    }
+    let lower = name.to_lowercase();
+    match NEAREST.iter().find(|(start, _)| lower.starts_with(start)) {
+        // What stands in brackets are names in GGUF files.
+        Some((_, nearest)) => without_brackets(nearest),
+        None => without_brackets(DECODERS),
+    }
+}
+
+fn without_brackets(text: &str) -> String {
+    let parts = text.split(" (").enumerate();
+    let parts = parts.map(|(index, part)| match (index, part.split_once(')')) {
+        (1.., Some((_, rest))) => rest,
+        _ => part,
+    });
+    parts.collect()
+}
+
+/// In the place of a file that is damaged, or was converted wrongly.
+const ANEW: &str = "the same file anew: fetch it again, or convert the model again";
+
+/// In the place of a low-rank adapter as a GGUF file.
+const LORA: &str = "the directory that the adapter was converted from, with adapter_config.json and adapter_model.safetensors, by \
+    [model.NAME] with type = \"lora\" over the base";
 
 /// Files of most models that hold nothing but what is read.
 const USUAL: &str = "Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0, IQ4_XS or IQ4_NL";
@@ -64,7 +125,7 @@ impl GgufSummary {
 
     fn nearest_to_tensor(&self, error: &TensorError) -> Option<String> {
         let TensorError::Precision { .. } = error else {
-            return None;
+            return Some(ANEW.to_owned());
         };
         let not_read = self.formats.iter().filter(|of| of.handed_on.is_none());
         let not_read: Vec<String> = not_read
@@ -80,19 +141,31 @@ impl GgufSummary {
     }
 
     fn nearest_to_config(&self, error: &ConfigError) -> Option<String> {
-        let ConfigError::Unsupported { key, .. } = error else {
-            return None;
+        let key = match error {
+            ConfigError::Unsupported { key, .. } => key,
+            ConfigError::Missing { key } => {
+                return Some(format!(
+                    "a newer conversion of the model, which has `{key}`"
+                ));
+            }
+            ConfigError::OutOfRange { .. } => return Some(ANEW.to_owned()),
         };
+        if key == "general.type" {
+            return Some(LORA.to_owned());
+        }
         if key.ends_with(".expert_count") {
             let family = self.architecture.as_deref().unwrap_or("this family");
             return Some(format!("a dense model of {family}, without experts"));
         }
         if key != "general.architecture" {
-            return None;
+            return Some(format!(
+                "a model of this family whose `{key}` is as the refusal says"
+            ));
         }
         let name = self.architecture.as_deref()?.to_lowercase();
         let known = NEAREST.iter().find(|(start, _)| name.starts_with(start));
-        known.map(|(_, nearest)| (*nearest).to_owned())
+        let nearest = known.map_or(DECODERS, |(_, nearest)| nearest);
+        Some(nearest.to_owned())
     }
 }
 
@@ -119,4 +192,48 @@ pub fn gguf_nearest(error: &CheckpointError) -> Option<String> {
         }
         .to_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_to_an_architecture_of_a_directory_is_named_as_people_name_it() {
+        for (name, nearest) in [
+            (
+                "LlamaForSequenceClassification",
+                "a model of its family as LlamaForCausalLM",
+            ),
+            (
+                "BertForQuestionAnswering",
+                "a model of its family as BertModel or BertFor",
+            ),
+            ("Llama4ForConditionalGeneration", "Llama 3.x"),
+            ("Qwen2VLForConditionalGeneration", "Qwen2.5 for text"),
+            ("Qwen3VLMoeForConditionalGeneration", "Qwen3 for text"),
+            (
+                "DeepseekV3ForCausalLM",
+                "DeepSeek-R1 distilled into Qwen2.5 or Llama 3",
+            ),
+            (
+                "LlavaForConditionalGeneration",
+                "Llama 3.x or Mistral 7B, for text",
+            ),
+            (
+                "WhisperForConditionalGeneration",
+                "none: no model here hears",
+            ),
+            (
+                "MambaForCausalLM",
+                "a decoder of about its size: Llama 3.x, Qwen3, Gemma 3 or Phi-3",
+            ),
+            ("T5ForConditionalGeneration", "a decoder of about its size"),
+            ("", "a decoder of about its size"),
+        ] {
+            let found = nearest_architecture(name);
+            assert!(found.starts_with(nearest), "{name}: {found}");
+            assert!(!found.contains('('), "{name}: {found}");
+        }
+    }
 }

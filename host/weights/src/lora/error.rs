@@ -16,6 +16,15 @@ pub enum LoraError {
         /// The path.
         path: PathBuf,
     },
+    /// The adapter is a GGUF file.
+    #[error(
+        "{path}: adapters as GGUF files are not read; give the directory that it was converted from, with \
+         adapter_config.json and adapter_model.safetensors"
+    )]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file cannot be read or is damaged.
     #[error(transparent)]
     File(#[from] CheckpointError),

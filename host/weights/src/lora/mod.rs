@@ -6,6 +6,7 @@
 
 mod config;
 mod error;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use crate::tensor::{Layout, Order, Tensor};
 
 use config::LoraConfig;
 pub use error::LoraError;
+pub use summary::LoraSummary;
 
 /// The largest rank of a pair: beyond what is trained, and within what kernels keep of a row.
 pub const MOST_RANK: usize = 512;
@@ -33,6 +35,22 @@ const WEIGHTS: &str = "adapter_model.safetensors";
 /// What an adapter may adapt.
 const ADAPTED: &str = "adapted are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj and down_proj of layers, fused as \
                        qkv_proj and gate_up_proj or not, and none of experts";
+
+/// The same: names of the modules of a layer, and the matrices that each is.
+const MODULES: [(&str, &[LayerTensor]); 9] = [
+    ("self_attn.q_proj", &[LayerTensor::Query]),
+    ("self_attn.k_proj", &[LayerTensor::Key]),
+    ("self_attn.v_proj", &[LayerTensor::Value]),
+    (
+        "self_attn.qkv_proj",
+        &[LayerTensor::Query, LayerTensor::Key, LayerTensor::Value],
+    ),
+    ("self_attn.o_proj", &[LayerTensor::Output]),
+    ("mlp.gate_proj", &[LayerTensor::Gate]),
+    ("mlp.up_proj", &[LayerTensor::Up]),
+    ("mlp.gate_up_proj", &[LayerTensor::Gate, LayerTensor::Up]),
+    ("mlp.down_proj", &[LayerTensor::Down]),
+];
 
 /// A low-rank adapter of a decoder, opened and held against its base.
 ///
@@ -85,6 +103,12 @@ impl Lora {
         let no_adapter = || LoraError::NoAdapter {
             path: path.to_owned(),
         };
+        let extension = path.extension();
+        if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("gguf")) {
+            return Err(LoraError::Gguf {
+                path: path.to_owned(),
+            });
+        }
         let config_path = path.join(CONFIG);
         let config = read(files, &config_path)?.ok_or_else(no_adapter)?;
         let object = json(
@@ -102,6 +126,12 @@ impl Lora {
         };
         lora.pair(base, (&config_path, &said))?;
         Ok(lora)
+    }
+
+    /// The modules of a layer that may be adapted, as adapters name them.
+    #[must_use]
+    pub fn modules() -> Vec<&'static str> {
+        MODULES.iter().map(|(name, _)| *name).collect()
     }
 
     /// Where it was opened.
@@ -373,7 +403,6 @@ fn written(hash: Sha256) -> String {
 /// The layer of a module, and the matrices that it is: several where they are fused (Phi-3). None if it is nothing that is
 /// adapted.
 fn adapted(module: &str) -> Option<(usize, &'static [LayerTensor])> {
-    use LayerTensor::{Down, Gate, Key, Output, Query, Up, Value};
     let (before, after) = module.split_once("layers.")?;
     // As the weights of a base may begin.
     if ![
@@ -387,17 +416,7 @@ fn adapted(module: &str) -> Option<(usize, &'static [LayerTensor])> {
         return None;
     }
     let (layer, part) = after.split_once('.')?;
-    let parts: &[LayerTensor] = match part {
-        "self_attn.q_proj" => &[Query],
-        "self_attn.k_proj" => &[Key],
-        "self_attn.v_proj" => &[Value],
-        "self_attn.qkv_proj" => &[Query, Key, Value],
-        "self_attn.o_proj" => &[Output],
-        "mlp.gate_proj" => &[Gate],
-        "mlp.up_proj" => &[Up],
-        "mlp.gate_up_proj" => &[Gate, Up],
-        "mlp.down_proj" => &[Down],
-        _ => return None,
-    };
+    let known = MODULES.iter().find(|(name, _)| *name == part);
+    let (_, parts) = known?;
     Some((layer.parse().ok()?, parts))
 }

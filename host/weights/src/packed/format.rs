@@ -50,6 +50,41 @@ impl PackedFormat {
             PackedFormat::Mxfp4 => "mxfp4",
         }
     }
+
+    /// What a `quantization_config` says that means it, what an element is, and what it is held as, for documents.
+    #[must_use]
+    pub fn described(self) -> [&'static str; 3] {
+        const WHOLE: &str = "s·(q - z)";
+        match self {
+            PackedFormat::GptqInt4 => [
+                "`gptq`, 4 bits, `checkpoint_format` `gptq` or `gptq_v2`",
+                WHOLE,
+                "int4 where every zero point is 8, or else int8",
+            ],
+            PackedFormat::GptqInt8 => ["`gptq`, 8 bits", WHOLE, "int8"],
+            PackedFormat::AwqInt4 => ["`awq`, version `gemm`", WHOLE, "as `gptq int4`"],
+            PackedFormat::CompressedInt4 => [
+                "`compressed-tensors`, `pack-quantized`, 4 bits",
+                WHOLE,
+                "as `gptq int4`",
+            ],
+            PackedFormat::CompressedInt8 => [
+                "`compressed-tensors`, `int-quantized` or `pack-quantized`, 8 bits",
+                WHOLE,
+                "int8",
+            ],
+            PackedFormat::Fp8 => [
+                "`fp8` (`weight_block_size`), `fbgemm_fp8`, `compressed-tensors` `float-quantized`",
+                "s·x, x in E4M3",
+                "int8",
+            ],
+            PackedFormat::Mxfp4 => [
+                "`mxfp4`, of `GptOssForCausalLM`",
+                "s·x, x in E2M1, s a power of two for 32 elements",
+                "int8",
+            ],
+        }
+    }
 }
 
 /// What the elements of a tensor lie in.

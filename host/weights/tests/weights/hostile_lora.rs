@@ -338,6 +338,12 @@ fn a_scale_that_is_no_number_and_files_that_are_not_there_are_refused() {
         error.starts_with("a/adapter_config.json is not the configuration of an adapter"),
         "{error}"
     );
+    let gguf = Lora::open(Path::new("a/polite.gguf"), &base(), &Files::default()).unwrap_err();
+    assert!(
+        gguf.to_string()
+            .starts_with("a/polite.gguf: adapters as GGUF files are not read; give the directory"),
+        "{gguf}"
+    );
     let no_weights = Files::default().with("a/adapter_config.json", config().to_string());
     let expected = "a holds no adapter: expected a directory with adapter_config.json and adapter_model.safetensors";
     refused(&no_weights, expected);

@@ -5,7 +5,6 @@
 mod blocks;
 mod configurations;
 mod converted;
-mod documented;
 mod goldens;
 mod hostile_gguf;
 mod hostile_lora;

@@ -172,7 +172,16 @@ fn what_would_work_is_told_where_it_is_known() {
             .unwrap()
             .contains("config.json and safetensors")
     );
-    assert_eq!(named("mamba"), None);
+    assert!(
+        named("mamba")
+            .unwrap()
+            .starts_with("a decoder of about its size: ")
+    );
+    assert!(
+        named("zamba")
+            .unwrap()
+            .starts_with("a decoder of about its size: ")
+    );
     assert_eq!(
         nearest(
             &gguf()
@@ -196,7 +205,13 @@ fn what_would_work_is_told_where_it_is_known() {
     let mut alone = gguf();
     alone.tensors.clear();
     assert!(nearest(&alone).unwrap().starts_with("the model's own file"));
-    assert_eq!(nearest(&gguf().without("llama.block_count")), None);
+    assert_eq!(
+        nearest(&gguf().without("llama.block_count")).as_deref(),
+        Some("a newer conversion of the model, which has `llama.block_count`")
+    );
+    let adapter = gguf().set("general.type", Value::Text("adapter".into()));
+    let told = nearest(&adapter).unwrap();
+    assert!(told.contains("adapter_config.json"), "{told}");
     let of = |bytes: &[u8]| {
         let files = Files::default().with("m.gguf", bytes);
         nearest_of(Path::new("m.gguf"), &files).unwrap()

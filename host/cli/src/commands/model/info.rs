@@ -17,6 +17,7 @@ use tidegate_weights::{
     TensorError,
 };
 
+use super::found;
 use super::gguf::{GgufFile, in_lines};
 use super::held_out::{change, held_out, loss};
 use super::{kv_precision, size};
@@ -28,15 +29,15 @@ use crate::models::{
     what_fits, with_loras,
 };
 
-/// Show a model's architecture, parameters, memory by part, tokenizer, and what fits on the adapter; of a GGUF file that is refused
-/// what it is, and what would work.
+/// Show a model's architecture, parameters, memory by part, tokenizer, and what fits on the adapter; of what is refused what it
+/// is, and what would work; of a low-rank adapter what it adapts.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tidegate model info examples/support-bot/model\n  \
     tidegate model info --memory 8GiB llama-3.2-1b.Q4_K_M.gguf\n  \
     tidegate model info --kv-precision int8 --loss --text held-out.txt models/qwen2.5-1.5b")]
 pub(crate) struct Arguments {
-    /// A directory with config.json, safetensors and tokenizer.json, or a .gguf file.
+    /// A directory with config.json, safetensors and tokenizer.json, a .gguf file, or the directory of a low-rank adapter.
     path: PathBuf,
     /// Index, part of a name, or cpu.
     #[arg(long)]
@@ -65,6 +66,9 @@ pub(crate) struct Arguments {
     /// The directory of a low-rank adapter of the model, whose memory is counted too; several times for several.
     #[arg(long, value_name = "DIRECTORY")]
     lora: Vec<PathBuf>,
+    /// Where PATH is a low-rank adapter: the model that it is to fit. Default: what the adapter names, if it lies here.
+    #[arg(long, value_name = "MODEL", conflicts_with = "lora")]
+    base: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -73,11 +77,20 @@ pub(crate) struct Arguments {
 /// Shows a model's architecture, parameters, memory by part, tokenizer, and what fits.
 pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
     let path = &arguments.path;
+    if let Some(told) = found::lora(path, arguments.base.as_deref(), arguments.json) {
+        return told;
+    }
+    if arguments.base.is_some() {
+        return Err(Failure::usage(format_args!(
+            "--base is of a low-rank adapter, and {} is none",
+            path.display()
+        )));
+    }
     let file = GgufFile::at(path);
     let checkpoint = match (open_checkpoint(path), &file) {
         (Ok(checkpoint), _) => checkpoint,
         (Err(error), Some(file)) => return Err(file.refused(error, arguments.json)?),
-        (Err(error), None) => return Err(error.into()),
+        (Err(error), None) => return Err(found::refused(path, error, arguments.json)?),
     };
     let checkpoint = with_loras(checkpoint, &arguments.lora)?;
     let splits = Splits::Named(arguments.pre_tokenizer.as_deref());
@@ -131,6 +144,7 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
         (Ok(_), Some(file)) if arguments.pre_tokenizer.is_none() => {
             file.nearest_tokenizer(&checkpoint, None)
         }
+        (Err(_), None) => Some(NEAREST_TOKENIZER.to_owned()),
         _ => None,
     };
     report.json["nearest"] = json!(nearest);
@@ -167,6 +181,10 @@ pub(crate) fn info(arguments: &Arguments) -> Result<(), Failure> {
     }
     print(&in_lines(&report.lines))
 }
+
+/// What would work where a directory has no tokenizer, or one that cannot be used.
+const NEAREST_TOKENIZER: &str = "the model's own tokenizer.json beside config.json; where its makers publish another file, transformers' \
+    AutoTokenizer.from_pretrained(DIRECTORY).save_pretrained(DIRECTORY) writes it";
 
 /// A name and what is said of it.
 pub(super) type Line = (&'static str, String);

@@ -3,6 +3,7 @@
 mod admin;
 mod bench;
 mod convert;
+mod found;
 mod gguf;
 mod held_out;
 mod info;

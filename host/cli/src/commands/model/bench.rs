@@ -249,13 +249,9 @@ fn as_text(
             let share = context.bandwidth_share.get(batch).copied().unwrap_or(0.0);
             let submission = context.decode_submission_ms.get(batch).copied();
             text += &format!(
-                "  decode {batch:>3}   {rate:.1} tokens/s, {:.1} % of the copy bandwidth, in submissions of {:.0} ms{}\n",
+                "  decode {batch:>3}   {rate:.1} tokens/s, {:.1} % of the copy bandwidth, in submissions of {:.0} ms\n",
                 share * 100.0,
-                submission.unwrap_or(0.0),
-                match context.decode_ahead.get(batch) {
-                    Some(true) => ", begun ahead",
-                    _ => "",
-                }
+                submission.unwrap_or(0.0)
             );
             if let Some(times) = context.decode_kernels.get(batch) {
                 text += &format!("               {}\n", kernels(times));

@@ -249,7 +249,7 @@ impl Wanted {
                     },
                 }
             }
-            Work::Encode { texts } => Wanted {
+            Work::Encode { texts, .. } => Wanted {
                 rows: texts.iter().map(|text| text.tokens.len() as u64).sum(),
                 ..Wanted::default()
             },

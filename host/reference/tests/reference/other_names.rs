@@ -115,6 +115,7 @@ fn an_encoder_is_the_same_under_its_other_names() {
         ("DistilBertForMaskedLM", "distilbert-f16", "distilbert."),
         ("ModernBertForMaskedLM", "modernbert-bf16", "model."),
         ("NomicBertForMaskedLM", "nomic-bert-f16", "bert."),
+        ("RobertaForTokenClassification", "roberta-entities-bf16", ""),
     ] {
         let changed = Changed::new(golden).config(named(name));
         let other = changed.tensors(|old| format!("{prefix}{old}")).open();

@@ -94,7 +94,7 @@ const LORA: Proof = Proof(
 );
 
 /// What has no golden of its own: the test that names it, and what it makes.
-const OTHERWISE: [(&str, Proof, &str); 12] = [
+const OTHERWISE: [(&str, Proof, &str); 13] = [
     ("BertForMaskedLM", OTHER_NAMES, "embeddings"),
     ("RobertaForMaskedLM", OTHER_NAMES, "embeddings"),
     ("XLMRobertaModel", OTHER_NAMES, "embeddings"),
@@ -102,6 +102,11 @@ const OTHERWISE: [(&str, Proof, &str); 12] = [
     ("DistilBertForMaskedLM", OTHER_NAMES, "embeddings"),
     ("ModernBertForMaskedLM", OTHER_NAMES, "embeddings"),
     ("NomicBertForMaskedLM", OTHER_NAMES, "embeddings"),
+    (
+        "RobertaForTokenClassification",
+        OTHER_NAMES,
+        "labels of tokens",
+    ),
     ("Gemma3ForConditionalGeneration", GEMMA3, "text"),
     ("fbgemm_fp8", FBGEMM, ""),
     ("tidegate", CONVERTED, ""),
@@ -170,6 +175,7 @@ fn goldens() -> Vec<Golden> {
                 let makes = match config.head {
                     EncoderHead::Embedding(_) => "embeddings",
                     EncoderHead::Classification(_) => "labels",
+                    EncoderHead::TokenClassification(_) => "labels of tokens",
                     EncoderHead::Relevance(_) => "scores of pairs",
                 };
                 let by_decoder = config.decoder.is_some();

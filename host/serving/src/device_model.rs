@@ -118,21 +118,30 @@ fn try_decoder(name: &str, decoder: &mut dyn Decoder) -> Result<(), LoadError> {
     at_least(name, "KV blocks", shape.blocks, 1)?;
     at_least(name, "rows of a step", shape.max_rows, 1)?;
     at_least(name, "samples of a step", shape.max_samples, 1)?;
-    let step = [StepSequence {
-        lora: 0,
-        position: 0,
-        tokens: vec![0],
-        blocks: vec![0],
-        samples: vec![Sampling::default()],
-    }];
-    let first_step = |error| LoadError::FirstStep {
+    let step = |lora| {
+        [StepSequence {
+            lora,
+            position: 0,
+            tokens: vec![0],
+            blocks: vec![0],
+            samples: vec![Sampling::default()],
+        }]
+    };
+    let first_step = |name: &str, error| LoadError::FirstStep {
         name: name.into(),
         error,
     };
     let mut logits = Vec::new();
-    guarded_logits(decoder, &step, &mut logits).map_err(first_step)?;
-    finite(name, &logits)?;
-    guarded_step(decoder, &step, &mut Vec::new()).map_err(first_step)
+    for lora in 0..=u32::try_from(shape.loras).unwrap_or(u32::MAX) {
+        let through = match lora {
+            0 => name.to_owned(),
+            lora => format!("{name} through its adapter {lora}"),
+        };
+        guarded_logits(decoder, &step(lora), &mut logits)
+            .map_err(|error| first_step(&through, error))?;
+        finite(&through, &logits)?;
+    }
+    guarded_step(decoder, &step(0), &mut Vec::new()).map_err(|error| first_step(name, error))
 }
 
 fn try_encoder(name: &str, encoder: &mut dyn Encoder) -> Result<(), LoadError> {

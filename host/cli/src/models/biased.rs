@@ -14,7 +14,9 @@ pub(super) fn mistakes(pipeline: &Pipeline, changed: Option<(usize, &ModelFile)>
             continue;
         };
         let ids = numbers(kind);
-        let is_concerned = changed.is_none_or(|(index, _)| kind.asks(index));
+        let asked = || std::iter::once(&kind.model).chain(&kind.alternatives);
+        let is_concerned =
+            changed.is_none_or(|(index, _)| asked().any(|of| is_of(pipeline, *of, index)));
         if ids.is_empty() || kind.alternatives.is_empty() || !is_concerned {
             continue;
         }
@@ -47,6 +49,12 @@ pub(super) fn mistakes(pipeline: &Pipeline, changed: Option<(usize, &ModelFile)>
     found
 }
 
+/// Whether a model is this one, or is made of it by an adapter.
+fn is_of(pipeline: &Pipeline, model: usize, base: usize) -> bool {
+    let lora = pipeline.models.get(model).and_then(|of| of.lora.as_ref());
+    model == base || lora.is_some_and(|lora| lora.base == base)
+}
+
 fn numbers(kind: &ModelStage) -> Vec<u32> {
     let Ask::Generate(generate) = &kind.ask else {
         return Vec::new();
@@ -75,7 +83,7 @@ enum Known<'f> {
 impl<'f> Tokens<'f> {
     fn of(pipeline: &Pipeline, index: usize, changed: Option<(usize, &'f ModelFile)>) -> Self {
         let model = &pipeline.models[index];
-        match changed.filter(|(of, _)| *of == index) {
+        match changed.filter(|(of, _)| is_of(pipeline, index, *of)) {
             Some((_, file)) => Tokens::Here(Known::Given(file)),
             None if model.remote.is_some() => Tokens::Elsewhere,
             None => match ModelFile::of(model) {
@@ -196,5 +204,26 @@ mod tests {
             assert_eq!(mistakes(&pipeline, Some((index, &same))), []);
             assert_eq!(mistakes(&pipeline, Some((index, &other))).len(), 1);
         }
+    }
+    #[test]
+    fn a_base_keeps_to_the_numbers_of_stages_that_ask_its_adapters() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = directory.path().join("other");
+        exchanged(&other);
+        let small = format!(
+            "path = {MODEL:?}\n[model.polite]\ntype = \"lora\"\nbase = \"support\"\npath = \"polite\""
+        );
+        let mut pipeline = pipeline(directory.path(), &small, "{ id = 262, bias = -100.0 }");
+        let index = |name: &str| pipeline.models.iter().position(|model| model.name == name);
+        let [base, polite] = ["support", "polite"].map(|name| index(name).unwrap());
+        for stage in &mut pipeline.stages {
+            if let StageKind::Model(kind) = &mut stage.kind {
+                kind.model = polite;
+            }
+        }
+        let open = |path: &Path| ModelFile::open(path, Splits::Named(None)).unwrap();
+        let (same, other) = (open(Path::new(MODEL)), open(&other));
+        assert_eq!(mistakes(&pipeline, Some((base, &same))), []);
+        assert_eq!(mistakes(&pipeline, Some((base, &other))).len(), 1);
     }
 }

@@ -140,7 +140,9 @@ impl HostedModel {
             }
         };
         let file = file.map_err(refused)?;
-        let mut wrong = mistakes(&self.pipeline, self.index, &file);
+        let mut wrong: Vec<_> = with_adapters(&self.pipeline, self.index)
+            .flat_map(|index| mistakes(&self.pipeline, index, &file))
+            .collect();
         wrong.extend(biased::mistakes(&self.pipeline, Some((self.index, &file))));
         if let Some(wrong) = wrong.first() {
             return Err(ModelRefused::Refused(format!(
@@ -308,6 +310,11 @@ fn replica(stats: ReplicaStats) -> ReplicaReport {
     }
 }
 
+/// A model and those that it makes through its adapters.
+fn with_adapters(pipeline: &Pipeline, index: usize) -> impl Iterator<Item = usize> {
+    std::iter::once(index).chain(adapting(pipeline, index).map(|(index, ..)| index))
+}
+
 /// Puts the model in these files onto its adapters; new requests go to it from now on.
 fn load(
     pipeline: &Pipeline,
@@ -329,14 +336,15 @@ fn load(
         });
         loras.push(lora);
     }
-    let with_adapters = match loras.is_empty() {
+    let adapted_file = match loras.is_empty() {
         true => None,
         false => Some(file.adapted(loras)?),
     };
-    let source_file = with_adapters.as_ref().unwrap_or(file);
+    let source_file = adapted_file.as_ref().unwrap_or(file);
     let pins = pinned::pins(pipeline, index, file)?;
     let digest = digest(source_file)?;
-    let structures = asking(pipeline, index).filter_map(|(_, _, kind)| match &kind.ask {
+    let asking = with_adapters(pipeline, index).flat_map(|index| asking(pipeline, index));
+    let structures = asking.filter_map(|(_, _, kind)| match &kind.ask {
         Ask::Generate(generate) => generate.parameters.structure.clone(),
         Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => None,
     });

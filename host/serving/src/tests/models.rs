@@ -355,6 +355,30 @@ impl Decoder for Constant {
 }
 
 #[test]
+fn an_adapter_that_gives_no_numbers_is_not_loaded() {
+    let engine = budget(u64::MAX);
+    let logits: Arc<Logits> = Arc::new(|history: &[u32], logits: &mut [f32]| {
+        logits.fill(match history[0] == through(2, 0) {
+            true => f32::INFINITY,
+            false => 0.0,
+        });
+    });
+    let load = |loras| {
+        let shape = DecoderShape {
+            loras,
+            ..shape(1, 8, 64)
+        };
+        let (load, _control) = Fake::loader(shape, Arc::clone(&logits));
+        engine.load("m", source(load, ModelOptions::default()))
+    };
+    assert!(load(1).is_ok());
+    assert_eq!(
+        load(3).unwrap_err().to_string(),
+        "model m through its adapter 2 fails its first step: number 0 of 260 is inf"
+    );
+}
+
+#[test]
 fn what_cannot_be_served_is_not_loaded() {
     let engine = budget(u64::MAX);
     let refuse = |shape: DecoderShape, number: f32| {

@@ -3,7 +3,7 @@
 //! Files are told by their first bytes (the magic numbers of their formats), directories by the names of the files in them.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -19,6 +19,9 @@ use crate::models::{open_checkpoint, with_loras};
 
 /// First bytes that are read of a file.
 const HEAD: u64 = 64 << 10;
+
+/// Bytes of a config.json that are read.
+const MOST_CONFIG: u64 = 16 << 20;
 
 /// Most names of a directory that are looked at.
 const MOST_NAMES: usize = 10_000;
@@ -80,7 +83,7 @@ fn look(path: &Path, error: &anyhow::Error) -> Option<Found> {
 fn file(path: &Path) -> Option<Found> {
     let bytes = std::fs::metadata(path).ok()?.len();
     let mut head = Vec::new();
-    let opened = File::open(path).ok()?;
+    let opened = open(path).ok()?;
     opened.take(HEAD).read_to_end(&mut head).ok()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let found = by_bytes(path, &name.to_lowercase(), &head, bytes);
@@ -88,6 +91,14 @@ fn file(path: &Path) -> Option<Found> {
         what: format!("{}, {}", found.what, size(bytes)),
         ..found
     })
+}
+
+/// A regular file: a pipe in its place has no end, or none to come.
+fn open(path: &Path) -> io::Result<File> {
+    match std::fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    }
 }
 
 fn by_bytes(path: &Path, name: &str, head: &[u8], bytes: u64) -> Found {
@@ -300,7 +311,7 @@ fn lfs_pointer<'n>(path: &Path, names: &'n [String]) -> Option<&'n String> {
         .filter(|name| name.ends_with(".safetensors") || name.ends_with(".json"))
         .find(|name| {
             let mut head = Vec::new();
-            let opened = File::open(path.join(name));
+            let opened = open(&path.join(name));
             let read = opened.and_then(|file| file.take(32).read_to_end(&mut head));
             read.is_ok() && head.starts_with(b"version https://git-lfs")
         })
@@ -308,7 +319,10 @@ fn lfs_pointer<'n>(path: &Path, names: &'n [String]) -> Option<&'n String> {
 
 /// A directory whose config.json is refused.
 fn refused_config(path: &Path, error: &ConfigError) -> Found {
-    let bytes = std::fs::read(path.join("config.json")).unwrap_or_default();
+    let mut bytes = Vec::new();
+    let read = open(&path.join("config.json"))
+        .and_then(|file| file.take(MOST_CONFIG).read_to_end(&mut bytes));
+    let bytes = read.map_or_else(|_| Vec::new(), |_| bytes);
     let config: Map<String, Value> = serde_json::from_slice(&bytes).unwrap_or_default();
     let architecture = config
         .get("architectures")

@@ -108,8 +108,9 @@ impl Tokenizer {
         limit: usize,
     ) -> Result<EncodedPair, PromptError> {
         let frame = self.pairs.as_ref().ok_or(PromptError::NoPairs)?;
-        // All of the second text that matters: whether it is longer than the first, and what may be kept of it.
-        let most = limit.max(first.len().min(limit.saturating_mul(4)));
+        // All of the second text that matters: what may be kept of it, and whether it is longer than the first. Where both go
+        // so far beyond the limit, that decides which of them keeps one token more, and is not asked.
+        let most = limit.max(first.len().min(limit.saturating_mul(16).saturating_add(64)));
         let second = self.encode_literal_to(second, most)?;
         let room = limit.saturating_sub(frame.len());
         let [kept_first, kept_second] = longest_first([first.len(), second.len()], room);

@@ -216,7 +216,7 @@ fn an_adapter_answers_by_its_name_beside_its_base_and_is_read_again_with_it() {
         let refused = load(more);
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");
         let told = String::from_utf8(refused.stderr).unwrap();
-        for words in ["model polite"].iter().chain(words) {
+        for words in ["model.polite"].iter().chain(words) {
             assert!(told.contains(words), "{words}: {told}");
         }
         assert_eq!(alone(&served), second);

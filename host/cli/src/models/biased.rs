@@ -210,6 +210,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let other = directory.path().join("other");
         exchanged(&other);
+        fs::create_dir(directory.path().join("polite")).unwrap();
         let small = format!(
             "path = {MODEL:?}\n[model.polite]\ntype = \"lora\"\nbase = \"support\"\npath = \"polite\""
         );

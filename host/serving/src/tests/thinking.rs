@@ -581,7 +581,7 @@ fn a_call_in_channels_comes_behind_thoughts_where_one_may_or_must() {
                 .map(|call| (call.name.as_str(), call.arguments.as_str()))
                 .collect();
             assert_eq!(called, [("add", "{\"n\":4}")][..count], "{script}");
-            let finish = [Finish::Stop, Finish::Calls][count];
+            let finish = [Finish::End, Finish::Calls][count];
             assert_eq!(answer.finish, finish, "{script}");
         }
     }

@@ -174,6 +174,7 @@ impl Told {
             request.reply.done(Ok(Answer {
                 made: Made::Choices(vec![choice]),
                 prompt_tokens: 5,
+                adapter: String::new(),
                 timings: Timings::default(),
             }));
         }

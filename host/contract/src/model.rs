@@ -408,6 +408,9 @@ pub struct Answer {
     pub made: Made,
     /// Tokens of the prompt or text.
     pub prompt_tokens: u32,
+    /// The adapter that it was made on, with its backend; all of them in their order where it went on on another. Empty where
+    /// another server made it, or nobody knows any more.
+    pub adapter: String,
     /// How long its parts took.
     pub timings: Timings,
 }

@@ -743,6 +743,7 @@ mod tests {
         let answer = Answer {
             made: Made::Embedding(vec![1.0]),
             prompt_tokens: 3,
+            adapter: String::new(),
             timings: Timings::default(),
         };
         let waits = found(&mut entry(State::Answered(Box::new(answer))), "sha256:new");

@@ -135,6 +135,7 @@ impl StoredAnswer {
         Answer {
             made,
             prompt_tokens: self.prompt_tokens,
+            adapter: String::new(),
             timings: Timings {
                 queued: Duration::from_millis(self.timings_ms.0),
                 prefill: Duration::from_millis(self.timings_ms.1),
@@ -188,6 +189,7 @@ mod tests {
         Answer {
             made,
             prompt_tokens: 3,
+            adapter: String::new(),
             timings: Timings {
                 queued: Duration::from_millis(1),
                 prefill: Duration::from_millis(2),

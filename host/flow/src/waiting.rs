@@ -520,6 +520,7 @@ mod tests {
             State::Answered(Box::new(tidegate_contract::Answer {
                 made,
                 prompt_tokens: 0,
+                adapter: String::new(),
                 timings: tidegate_contract::Timings::default(),
             }))
         };

@@ -104,7 +104,7 @@ impl MovedTexts {
 
     /// It is of another replica from now on.
     pub(crate) fn burdens(&mut self, burden: Burden) {
-        self.texts.open.burden = burden;
+        self.texts.open.goes_on(burden);
     }
 
     /// Ends it without an answer.

@@ -190,7 +190,7 @@ impl Engine {
     /// # Errors
     /// The model does not fit the budget, cannot be loaded, or fails its first step; what stood under the name stays.
     pub fn load(&self, name: &str, source: ModelSource) -> Result<ModelHandle, LoadError> {
-        load_replicas(name, vec![(self, source)])
+        load_replicas(name, vec![(self, source)], &[])
     }
 
     /// Has a model loaded.
@@ -339,10 +339,28 @@ struct Loading {
     abandoned: Arc<AtomicBool>,
 }
 
+/// A replica that cannot be loaded, since what it is to run on is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingReplica {
+    /// Its place among all of the model.
+    pub place: usize,
+    /// What it was to run on.
+    pub adapter: String,
+    /// Why it is not there.
+    pub reason: String,
+}
+
 impl Loading {
-    fn wait(&self, name: &str, until: Instant, limit: Duration) -> Result<Replica, LoadError> {
+    fn wait(
+        &self,
+        name: &str,
+        place: usize,
+        until: Instant,
+        limit: Duration,
+    ) -> Result<Replica, LoadError> {
         match self.outcome.recv_deadline(until) {
             Ok(loaded) => loaded.map(|loaded| Replica {
+                place,
                 loaded,
                 engine: Arc::clone(&self.engine),
             }),
@@ -369,7 +387,8 @@ impl Drop for Loading {
 /// A request goes to the replica that is expected to have it done first, by what each still has to do, what its steps were
 /// measured to take, and what it has of the prompt in kept blocks. One whose device fails is loaded again; meanwhile what it
 /// had goes on in the others, from the tokens that were made. One that is given up is left out. The last one is what a model
-/// is that has no other. The queue's places are those of the first source, for all replicas together.
+/// is that has no other. The queue's places are those of the first source, for all replicas together. Those that are `missing`
+/// are left out from the beginning; the others have the places that these leave, in their order.
 ///
 /// # Errors
 /// None can be loaded, or one for another reason than a device that fails: a source that fits no budget, its tokenizer or
@@ -377,6 +396,7 @@ impl Drop for Loading {
 pub fn load_replicas(
     name: &str,
     replicas: Vec<(&Engine, ModelSource)>,
+    missing: &[MissingReplica],
 ) -> Result<ModelHandle, LoadError> {
     let several = replicas.len() > 1;
     let Some((first, source)) = replicas.first() else {
@@ -397,8 +417,15 @@ pub fn load_replicas(
         loading.push(engine.ask_for(&slot, source, reservation, (&places, several))?);
     }
     let (mut serving, mut left_out, mut error) = (Vec::<Replica>::new(), Vec::new(), None);
-    for (at, loading) in loading.iter().enumerate() {
-        match loading.wait(name, until, limit) {
+    left_out.extend(missing.iter().map(|gone| LeftOut {
+        place: gone.place,
+        adapter: gone.adapter.clone(),
+        reason: gone.reason.clone(),
+        counters: None,
+    }));
+    let numbers = (0..).filter(|place| missing.iter().all(|gone| gone.place != *place));
+    for (at, loading) in numbers.zip(&loading) {
+        match loading.wait(name, at, until, limit) {
             Ok(replica) => serving.push(replica),
             Err(failed) if !failed.is_of_the_device() => return Err(failed),
             Err(failed) => {
@@ -407,6 +434,7 @@ pub fn load_replicas(
                     tracing::error!(model = name, replica = at, %adapter, error = %failed, "a replica is left out");
                 }
                 left_out.push(LeftOut {
+                    place: at,
                     adapter,
                     reason: failed.to_string(),
                     counters: None,

@@ -57,7 +57,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Engine, load_replicas};
+pub use engine::{Engine, MissingReplica, load_replicas};
 pub use error::LoadError;
 pub use handle::ModelHandle;
 pub use options::{

@@ -18,7 +18,7 @@ use crate::hosted::{Core, Hosted};
 use crate::model::Loaded;
 use crate::options::{Draft, MOST_GUESSES, ModelSource};
 use crate::pins::Pins;
-use crate::replicas::{Known, Peers};
+use crate::replicas::{Known, Load, Peers};
 use crate::request::Places;
 use crate::slot::Slot;
 use crate::stats::Counters;
@@ -177,6 +177,7 @@ fn load(
     end_tokens.dedup();
     let mut loaded = Loaded {
         number,
+        load: Arc::new(Load::of(&source.facts.adapter)),
         facts: source.facts,
         makes: Makes::Text,
         vocabulary: 0,
@@ -187,7 +188,6 @@ fn load(
         truncate: options.truncate,
         places,
         counters: Arc::clone(&counters),
-        load: Arc::default(),
         away: AtomicBool::new(false),
         known: known.clone(),
         peers: Peers::new(),

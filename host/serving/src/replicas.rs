@@ -14,6 +14,7 @@ use crate::engine::Shared;
 use crate::model::Loaded;
 use crate::request::Work;
 use crate::stats::{Counters, ModelStats, ReplicaStanding};
+use crate::worker::Command;
 
 /// Tokens that an answer is taken to have before any has ended.
 const USUAL_ANSWER: u64 = 64;
@@ -23,6 +24,8 @@ const USUAL_COSTS: [u64; 3] = [20_000, 1000, 1000];
 /// A model on an engine.
 #[derive(Clone)]
 pub(crate) struct Replica {
+    /// Its place among all of the model, from the first load on: what it is counted by.
+    pub(crate) place: usize,
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) engine: Arc<Shared>,
 }
@@ -30,6 +33,8 @@ pub(crate) struct Replica {
 /// One that takes no more requests.
 #[derive(Clone)]
 pub(crate) struct LeftOut {
+    /// As [`Replica::place`].
+    pub(crate) place: usize,
     /// What it ran on, or was to.
     pub(crate) adapter: String,
     pub(crate) reason: String,
@@ -47,6 +52,7 @@ pub(crate) struct Replicas {
 /// Another replica of the same revision, if it is still there.
 #[derive(Clone)]
 pub(crate) struct Peer {
+    place: usize,
     loaded: Weak<Loaded>,
     engine: Arc<Shared>,
 }
@@ -60,6 +66,7 @@ impl Replicas {
         for (at, replica) in serving.iter().enumerate() {
             let others = serving.iter().enumerate().filter(|(other, _)| *other != at);
             let peers = others.map(|(_, other)| Peer {
+                place: other.place,
                 loaded: Arc::downgrade(&other.loaded),
                 engine: Arc::clone(&other.engine),
             });
@@ -81,7 +88,10 @@ impl Replicas {
                 true => ReplicaStanding::Away,
                 false => ReplicaStanding::Serves,
             };
-            each.push(stats.of_replica(&loaded.facts.adapter, standing));
+            each.push((
+                replica.place,
+                stats.of_replica(&loaded.facts.adapter, standing),
+            ));
             match at {
                 0 => all = stats,
                 _ => all.add(&stats),
@@ -99,11 +109,12 @@ impl Replicas {
             });
             let stats = stats.unwrap_or_default();
             let standing = ReplicaStanding::LeftOut(gone.reason.clone());
-            each.push(stats.of_replica(&gone.adapter, standing));
+            each.push((gone.place, stats.of_replica(&gone.adapter, standing)));
             all.add(&stats);
         }
         if each.len() > 1 {
-            all.replicas = each;
+            each.sort_unstable_by_key(|(place, _)| *place);
+            all.replicas = each.into_iter().map(|(_, stats)| stats).collect();
         }
         all
     }
@@ -162,6 +173,7 @@ pub(crate) fn other(
     let peers = loaded.peers.get().into_iter().flatten();
     let there = peers.filter_map(|peer| {
         Some(Replica {
+            place: peer.place,
             loaded: peer.loaded.upgrade()?,
             engine: Arc::clone(&peer.engine),
         })
@@ -172,6 +184,13 @@ pub(crate) fn other(
         .collect();
     let chosen = best(&there, wanted)?;
     Some((chosen.replica.clone(), chosen.burden(wanted)))
+}
+
+/// Has the engines of the others of a model's revision look at what has changed.
+pub(crate) fn wake_others(loaded: &Loaded) {
+    for peer in loaded.peers.get().into_iter().flatten() {
+        let _ = peer.engine.commands.send(Command::Wake);
+    }
 }
 
 /// Whether a model has others of its revision that may serve.
@@ -260,11 +279,21 @@ impl Wanted {
 /// What a replica still has to do, as far as it was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
+    /// The adapter that it runs on.
+    adapter: Arc<str>,
     rows: AtomicU64,
     answers: AtomicU64,
 }
 
 impl Load {
+    /// Of a replica on this adapter, which was asked nothing yet.
+    pub(crate) fn of(adapter: &str) -> Load {
+        Load {
+            adapter: adapter.into(),
+            ..Load::default()
+        }
+    }
+
     /// What it has to do once it is asked this as well.
     fn take(self: &Arc<Load>, rows: u64, answers: u64) -> Burden {
         self.rows.fetch_add(rows, Ordering::Relaxed);
@@ -292,6 +321,11 @@ pub(crate) struct Burden {
 }
 
 impl Burden {
+    /// The adapter of its replica.
+    pub(crate) fn adapter(&self) -> Arc<str> {
+        Arc::clone(&self.load.adapter)
+    }
+
     /// Its prompt was taken in.
     pub(crate) fn prompt_is_in(&mut self) {
         let rows = std::mem::take(&mut self.rows);

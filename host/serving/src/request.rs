@@ -158,7 +158,9 @@ pub(crate) struct Open {
     pub(crate) prompt_tokens: usize,
     permit: Option<Permit>,
     /// Until its end.
-    pub(crate) burden: Burden,
+    burden: Burden,
+    /// Adapters that have made parts of it and do no more.
+    before: Vec<Arc<str>>,
     first_step: Option<Moment>,
     first_token: Option<Moment>,
     last_token: Option<Moment>,
@@ -184,11 +186,33 @@ impl Open {
             prompt_tokens,
             permit: Some(submission.permit),
             burden: submission.burden,
+            before: Vec::new(),
             first_step: None,
             first_token: None,
             last_token: None,
         };
         (open, submission.work)
+    }
+
+    /// It is of another replica from now on.
+    pub(crate) fn goes_on(&mut self, burden: Burden) {
+        let from = std::mem::replace(&mut self.burden, burden);
+        // Where no step had a part of it nothing of it was made.
+        if self.first_step.is_some() {
+            self.before.push(from.adapter());
+        }
+    }
+
+    /// Where it was made.
+    fn adapters(&self) -> String {
+        let mut all: Vec<&str> = Vec::new();
+        let last = self.burden.adapter();
+        for adapter in self.before.iter().chain([&last]) {
+            if all.last() != Some(&&**adapter) {
+                all.push(adapter);
+            }
+        }
+        all.join(", ")
     }
 
     /// A step with a part of it begins. Returns how long it has waited for that, if it is the first, and it is of a stream:
@@ -239,9 +263,11 @@ impl Open {
             prefill: between(self.first_step, self.first_token),
             decode: between(self.first_token, self.last_token),
         };
+        let adapter = self.adapters();
         self.reply.done(Ok(Answer {
             made,
             prompt_tokens: u32::try_from(self.prompt_tokens).unwrap_or(u32::MAX),
+            adapter,
             timings,
         }));
     }

@@ -111,6 +111,7 @@ impl Slot {
             return;
         }
         replicas.left_out.push(LeftOut {
+            place: gone.place,
             adapter: gone.loaded.facts.adapter.clone(),
             reason: reason.to_owned(),
             counters: Some(Arc::clone(&gone.loaded.counters)),

@@ -14,7 +14,7 @@ use crate::generator::DraftModel;
 use crate::hosted::{Hosted, Moved, Stepped};
 use crate::loader::{Job, Reply};
 use crate::model::Loaded;
-use crate::replicas::{Wanted, has_others, other};
+use crate::replicas::{Wanted, has_others, other, wake_others};
 use crate::request::{Permit, Submission};
 use crate::shares::Shares;
 use crate::stats::Counters;
@@ -25,6 +25,8 @@ const FAILED_LOADS: u32 = 3;
 const FATAL_STEPS: u32 = 8;
 /// Commands taken between two steps, so that a flood of them does not hold up the steps.
 const COMMANDS_PER_STEP: usize = 1024;
+/// Moves of a request, one soon after the other, through which what is asked of it follows.
+const MOVES: u32 = 3;
 /// How long an idle thread sleeps at most.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -37,9 +39,9 @@ pub(crate) enum Command {
     /// Requests that another replica could do no more for.
     TakeOver(Arc<Loaded>, Vec<Moved>),
     /// As [`Command::Cancel`], of a request that may have come from the engine that says so.
-    CancelMoved(RequestId),
+    CancelMoved(RequestId, u32),
     /// As [`Command::End`], of the same.
-    EndMoved(RequestId),
+    EndMoved(RequestId, u32),
     /// A model has been loaded.
     Loaded(Box<Hosted>, Reply),
     /// A model has been loaded again.
@@ -153,26 +155,32 @@ impl Worker {
                 match self.models.iter_mut().find(same) {
                     Some(model) => model.core.submit(*submission),
                     // It was given up meanwhile.
-                    None => submit_elsewhere(&loaded, submission),
+                    None => submit_elsewhere(&loaded, submission, &mut self.moved_to),
                 }
             }
             Command::TakeOver(loaded, moved) => self.take_over(&loaded, moved),
             Command::Cancel(id, permit) => {
                 drop(permit);
                 self.cancel(id);
-                for engine in &self.moved_to {
-                    let _ = engine.commands.send(Command::CancelMoved(id));
+                self.send_after(|| Command::CancelMoved(id, MOVES));
+            }
+            Command::CancelMoved(id, moves) => {
+                self.cancel(id);
+                if moves > 1 {
+                    self.send_after(|| Command::CancelMoved(id, moves - 1));
                 }
             }
-            Command::CancelMoved(id) => self.cancel(id),
             Command::End(id, permit) => {
                 drop(permit);
                 self.end(id);
-                for engine in &self.moved_to {
-                    let _ = engine.commands.send(Command::EndMoved(id));
+                self.send_after(|| Command::EndMoved(id, MOVES));
+            }
+            Command::EndMoved(id, moves) => {
+                self.end(id);
+                if moves > 1 {
+                    self.send_after(|| Command::EndMoved(id, moves - 1));
                 }
             }
-            Command::EndMoved(id) => self.end(id),
             Command::Loaded(hosted, reply) => self.install(*hosted, &reply),
             Command::Reloaded {
                 number,
@@ -191,6 +199,13 @@ impl Worker {
                 }
             }
             Command::Wake => {}
+        }
+    }
+
+    /// Sends what is asked of a request after it, if it may have gone on in another engine.
+    fn send_after(&self, command: impl Fn() -> Command) {
+        for engine in &self.moved_to {
+            let _ = engine.commands.send(command());
         }
     }
 
@@ -342,6 +357,8 @@ impl Worker {
                     model.loaded.away.store(false, Ordering::Release);
                     tracing::warn!(model = %model.slot.name, "the model was loaded again");
                     Counters::add(&model.loaded.counters.reloads, 1);
+                    // What waits in others that are away may go on here.
+                    wake_others(&model.loaded);
                     return;
                 }
                 model.failed_loads = FAILED_LOADS;
@@ -479,12 +496,7 @@ fn hand_over(
             continue;
         };
         moved.burdens(burden);
-        if !moved_to
-            .iter()
-            .any(|known| Arc::ptr_eq(known, &replica.engine))
-        {
-            moved_to.push(Arc::clone(&replica.engine));
-        }
+        note(moved_to, &replica.engine);
         let take_over = Command::TakeOver(replica.loaded, vec![moved]);
         // Where that engine has just ended, its reply answers `Closed`.
         let _ = replica.engine.commands.send(take_over);
@@ -494,7 +506,11 @@ fn hand_over(
 
 /// Has a request that came to a model that was given up go to another replica; where there is none it is dropped, and its
 /// reply answers `Closed`.
-fn submit_elsewhere(loaded: &Loaded, mut submission: Box<Submission>) {
+fn submit_elsewhere(
+    loaded: &Loaded,
+    mut submission: Box<Submission>,
+    moved_to: &mut Vec<Arc<Shared>>,
+) {
     let wanted = submission
         .work
         .as_ref()
@@ -502,9 +518,16 @@ fn submit_elsewhere(loaded: &Loaded, mut submission: Box<Submission>) {
     let wanted = wanted.unwrap_or_default();
     if let Some((replica, burden)) = other(loaded, &wanted, true) {
         submission.burden = burden;
+        note(moved_to, &replica.engine);
         let _ = replica
             .engine
             .commands
             .send(Command::Submit(replica.loaded, submission));
+    }
+}
+
+fn note(moved_to: &mut Vec<Arc<Shared>>, engine: &Arc<Shared>) {
+    if !moved_to.iter().any(|known| Arc::ptr_eq(known, engine)) {
+        moved_to.push(Arc::clone(engine));
     }
 }

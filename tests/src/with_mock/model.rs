@@ -162,6 +162,7 @@ fn answer(tokens: &[u32]) -> Answer {
             logprobs: Vec::new(),
         }]),
         prompt_tokens: 1,
+        adapter: String::new(),
         timings: Timings::default(),
     }
 }

@@ -239,6 +239,7 @@ pub(crate) fn choices(choices: Vec<Choice>) -> Answer {
     Answer {
         made: Made::Choices(choices),
         prompt_tokens: 3,
+        adapter: String::new(),
         timings: Timings::default(),
     }
 }

@@ -37,6 +37,7 @@ impl Slow {
             request.reply.done(Ok(Answer {
                 made: Made::Embedding(vec![1.0]),
                 prompt_tokens: 1,
+                adapter: String::new(),
                 timings: Timings::default(),
             }));
         }

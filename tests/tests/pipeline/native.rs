@@ -59,6 +59,7 @@ pub(crate) fn made(made: Made) -> Answer {
     Answer {
         made,
         prompt_tokens: 3,
+        adapter: String::new(),
         timings: Timings::default(),
     }
 }

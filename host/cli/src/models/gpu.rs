@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_control::config::{AdapterChoice, Engine as EngineLimits};
 use tidegate_infer::{Adapter, AdapterError, AdapterInfo, DeviceOptions, Gpu, LoadError};
-use tidegate_serving::{Engine, EngineOptions};
+use tidegate_serving::{Engine, EngineOptions, MissingReplica};
 
 use super::memory::available_memory;
 
@@ -57,26 +57,39 @@ impl Adapters {
     #[cfg(test)]
     pub(crate) fn get(&self, selector: Option<&str>) -> Result<Arc<UsedAdapter>, AdapterError> {
         let mut all = self.get_all(&[selector])?;
-        Ok(all.remove(0))
+        Ok(all.there.remove(0))
     }
 
     /// The adapters that these selectors mean. One that several of them mean is open several times, with an engine for each:
     /// replicas run side by side, and a device that is lost is one's alone.
-    pub(crate) fn get_all(
-        &self,
-        selectors: &[Option<&str>],
-    ) -> Result<Vec<Arc<UsedAdapter>>, AdapterError> {
-        let mut chosen = Vec::with_capacity(selectors.len());
-        let mut all: Vec<Arc<UsedAdapter>> = Vec::with_capacity(selectors.len());
-        for selector in selectors {
-            chosen.push(Adapter::choose(*selector)?);
+    ///
+    /// # Errors
+    /// None of them is there.
+    pub(crate) fn get_all(&self, selectors: &[Option<&str>]) -> Result<Used, AdapterError> {
+        let mut all = Used::default();
+        let mut first = None;
+        for (place, selector) in selectors.iter().enumerate() {
+            match Adapter::choose(*selector) {
+                Ok(adapter) => {
+                    let index = adapter.info().index;
+                    let same = all.there.iter().filter(|one| one.info().index == index);
+                    let before = same.count();
+                    all.there.push(self.nth(adapter, before));
+                }
+                Err(error) => {
+                    all.missing.push(MissingReplica {
+                        place,
+                        adapter: selector.unwrap_or_default().to_owned(),
+                        reason: error.to_string(),
+                    });
+                    first.get_or_insert(error);
+                }
+            }
         }
-        for adapter in chosen {
-            let index = adapter.info().index;
-            let before = all.iter().filter(|one| one.info().index == index).count();
-            all.push(self.nth(adapter, before));
+        match first {
+            Some(error) if all.there.is_empty() => Err(error),
+            _ => Ok(all),
         }
-        Ok(all)
     }
 
     /// An adapter, open as often before.
@@ -105,6 +118,15 @@ impl Adapters {
         used.push(new.clone());
         new
     }
+}
+
+/// What the replicas of a model run on.
+#[derive(Clone, Default)]
+pub(crate) struct Used {
+    /// Those that are there, at least one.
+    pub(crate) there: Vec<Arc<UsedAdapter>>,
+    /// Those that are not.
+    pub(crate) missing: Vec<MissingReplica>,
 }
 
 impl UsedAdapter {

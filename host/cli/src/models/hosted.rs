@@ -11,12 +11,12 @@ use tidegate_contract::{
 };
 use tidegate_control::config::{self, Ask, Generate, Pipeline};
 use tidegate_control::{ModelRefused, ModelReport, ReplicaReport, ReplicaState};
-use tidegate_serving::{ModelHandle, ReplicaStanding, ReplicaStats, load_replicas};
+use tidegate_serving::{MissingReplica, ModelHandle, ReplicaStanding, ReplicaStats, load_replicas};
 use tidegate_text::Tokenizer;
 
 use super::biased;
 use super::fit::{adapting, around_prompt, asking, bias, mistakes};
-use super::gpu::{Adapters, UsedAdapter};
+use super::gpu::{Adapters, Used};
 use super::open::{ModelFile, Splits, open_lora};
 use super::pinned;
 use super::source::{digest, source};
@@ -30,8 +30,8 @@ pub(crate) struct HostedModel {
     /// Its place among the pipeline's models.
     index: usize,
     adapters: Arc<Adapters>,
-    /// What its replicas run on; at least one.
-    used: Vec<Arc<UsedAdapter>>,
+    /// What its replicas run on.
+    used: Used,
     /// Held while it is loaded or unloaded.
     changing: Mutex<()>,
     /// Follows the name on its engine, whatever is loaded there.
@@ -71,7 +71,7 @@ impl HostedModel {
         pipeline: &Arc<Pipeline>,
         index: usize,
         adapters: &Arc<Adapters>,
-        used: Vec<Arc<UsedAdapter>>,
+        used: Used,
     ) -> anyhow::Result<HostedModel> {
         let file = ModelFile::of(&pipeline.models[index])?;
         let (handle, last) = load(pipeline, index, adapters, &used, &file)?;
@@ -188,7 +188,11 @@ impl HostedModel {
         let _changing = self.change()?;
         let name = &self.model().name;
         // The first engine has the name.
-        let first = self.used.first().map(|first| first.engine.unload(name));
+        let first = self
+            .used
+            .there
+            .first()
+            .map(|first| first.engine.unload(name));
         first
             .unwrap_or(Err(ModelError::Unknown(name.clone())))
             .map_err(|error| ModelRefused::Refused(error.to_string()))?;
@@ -248,7 +252,7 @@ impl HostedModel {
 
     /// The same for metrics.
     pub(crate) fn now(&self) -> ModelNow {
-        let adapters = self.used.iter().map(|used| {
+        let adapters = self.used.there.iter().map(|used| {
             let (engine, adapter) = (used.engine.stats(), used.info());
             let (index, name) = (adapter.index as u32, adapter.name.clone());
             (index, name, engine.budget, engine.used)
@@ -320,7 +324,7 @@ fn load(
     pipeline: &Pipeline,
     index: usize,
     adapters: &Adapters,
-    used: &[Arc<UsedAdapter>],
+    used: &Used,
     file: &ModelFile,
 ) -> anyhow::Result<(ModelHandle, Last)> {
     let model = &pipeline.models[index];
@@ -349,21 +353,25 @@ fn load(
         Ask::Embed | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => None,
     });
     let structures: Vec<Structure> = structures.collect();
-    let mut replicas = Vec::with_capacity(used.len());
-    for adapter in used {
+    for missing in &used.missing {
+        let MissingReplica { place, reason, .. } = missing;
+        tracing::error!(model = model.name, replica = place, %reason, "a replica is left out");
+    }
+    let mut replicas = Vec::with_capacity(used.there.len());
+    for adapter in &used.there {
         let pinned = (digest.as_str(), pins.clone());
         let mut source = source(model, adapters.limits(), adapter, source_file, pinned)?;
         source.options.structures.clone_from(&structures);
         replicas.push((&adapter.engine, source));
     }
-    let handle = load_replicas(&model.name, replicas)?;
+    let handle = load_replicas(&model.name, replicas, &used.missing)?;
     let facts = handle.facts();
     tracing::info!(
         model = model.name,
         path = %file.path.display(),
         digest = facts.digest,
         adapter = facts.adapter,
-        replicas = used.len(),
+        replicas = used.there.len(),
         loras = adapted.len(),
         "model loaded"
     );

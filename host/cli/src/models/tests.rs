@@ -13,6 +13,7 @@ use tidegate_contract::{
 use tidegate_control::ReplicaState;
 use tidegate_control::config::{self, Pipeline};
 
+use super::gpu::{Used, UsedAdapter};
 use super::{Adapters, HostedModel, Served, open_checkpoint};
 
 const MODEL: &str = concat!(
@@ -102,12 +103,19 @@ fn ask(model: &dyn Model, id: u64) -> Vec<u32> {
     }
 }
 
+fn on(adapter: &Arc<UsedAdapter>) -> Used {
+    Used {
+        there: vec![adapter.clone()],
+        missing: Vec::new(),
+    }
+}
+
 #[test]
 fn a_model_answers_the_same_after_its_device_was_lost() {
     let pipeline = Arc::new(pipeline());
     let adapters = Arc::new(Adapters::new(pipeline.engine));
     let adapter = adapters.get(Some("cpu")).unwrap();
-    let model = HostedModel::load(&pipeline, 0, &adapters, vec![adapter.clone()]).unwrap();
+    let model = HostedModel::load(&pipeline, 0, &adapters, on(&adapter)).unwrap();
     let before = ask(&model, 1);
     assert_eq!(before.len(), 8);
     assert_eq!(model.report().reloads, 0);
@@ -127,7 +135,7 @@ fn a_model_that_is_loaded_after_an_unnoticed_loss_gets_a_new_device() {
     let opened = |seen: &mut Option<u64>| adapter.device(seen).unwrap();
     let mut first = None;
     opened(&mut first).lose();
-    let model = HostedModel::load(&pipeline, 0, &adapters, vec![adapter.clone()]).unwrap();
+    let model = HostedModel::load(&pipeline, 0, &adapters, on(&adapter)).unwrap();
     assert_eq!(ask(&model, 1).len(), 8);
     assert_eq!(
         model.report().reloads,
@@ -473,7 +481,8 @@ fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
     assert!(one.report().replicas.is_empty());
     drop(one);
     let adapters = Arc::new(Adapters::new(pipeline.engine));
-    let used = adapters.get_all(&[Some("cpu"), Some("cpu")]).unwrap();
+    let all = adapters.get_all(&[Some("cpu"), Some("cpu")]).unwrap();
+    let used = all.there.clone();
     assert!(
         !Arc::ptr_eq(&used[0], &used[1]),
         "each has a device of its own"
@@ -481,10 +490,10 @@ fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
     let again = adapters.get_all(&[Some("cpu"), Some("cpu")]).unwrap();
     assert!(
         used.iter()
-            .zip(&again)
+            .zip(&again.there)
             .all(|(one, other)| Arc::ptr_eq(one, other))
     );
-    let model = HostedModel::load(&pipeline, 0, &adapters, used.clone()).unwrap();
+    let model = HostedModel::load(&pipeline, 0, &adapters, all).unwrap();
     // One budget for both, as they are on one adapter.
     let memory = model.report().memory;
     assert_eq!(used[0].engine.stats().used, memory);
@@ -529,4 +538,28 @@ fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
         std::thread::sleep(Duration::from_millis(100));
     }
     panic!("what was unloaded holds memory");
+}
+
+#[test]
+fn a_replica_whose_adapter_is_not_there_is_left_out_and_the_others_serve() {
+    let pipeline = Arc::new(pipeline());
+    let adapters = Arc::new(Adapters::new(pipeline.engine));
+    let used = adapters.get_all(&[Some("no such"), Some("cpu")]).unwrap();
+    let model = HostedModel::load(&pipeline, 0, &adapters, used).unwrap();
+    for _ in 0..2 {
+        let [gone, serves] = &model.report().replicas[..] else {
+            panic!("{:?}", model.report());
+        };
+        assert_eq!(
+            (gone.adapter.as_str(), gone.standing),
+            ("no such", ReplicaState::LeftOut)
+        );
+        assert!(gone.reason.contains("no adapter matches"), "{gone:?}");
+        assert_eq!(serves.standing, ReplicaState::Serves);
+        assert_eq!(ask(&model, 1).len(), 8);
+        // Also when it is loaded again.
+        model.replace(None).unwrap();
+    }
+    let none = adapters.get_all(&[Some("no such"), Some("nor this")]);
+    assert!(none.err().unwrap().to_string().contains("no such"));
 }

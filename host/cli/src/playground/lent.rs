@@ -378,6 +378,7 @@ pub(super) mod tests {
                 logprobs: Vec::new(),
             }]),
             prompt_tokens: 5,
+            adapter: String::new(),
             timings: Timings::default(),
         }));
         assert_eq!(told.recv(), Ok(true));

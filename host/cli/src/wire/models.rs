@@ -40,7 +40,7 @@ pub(crate) fn load(
         };
         let used = adapters
             .get_all(&selectors)
-            // The adapter that was asked for is not there.
+            // None that was asked for is there.
             .map_err(|error: AdapterError| Failure::usage(error))?;
         let hosted = HostedModel::load(pipeline, index, &adapters, used)
             .with_context(|| format!("model {} ({})", model.name, model.path.display()))?;

@@ -242,6 +242,7 @@ impl Assembly {
         Answer {
             made: Made::Choices(choices),
             prompt_tokens: u32::try_from(self.prompt_tokens).unwrap_or(u32::MAX),
+            adapter: String::new(),
             timings: Timings {
                 queued: Duration::ZERO,
                 prefill: first.saturating_duration_since(self.started),

@@ -176,6 +176,7 @@ impl Task {
         Ok(Answer {
             made: encoded.made,
             prompt_tokens: encoded.tokens,
+            adapter: String::new(),
             timings: Timings {
                 queued: started.saturating_duration_since(self.submitted),
                 prefill: started.elapsed(),

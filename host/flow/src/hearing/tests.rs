@@ -31,6 +31,7 @@ fn answer() -> Arc<Answer> {
     Arc::new(Answer {
         made: Made::Choices(Vec::new()),
         prompt_tokens: 1,
+        adapter: String::new(),
         timings: Timings::default(),
     })
 }

@@ -76,6 +76,7 @@ fn ended_early(topology: &Topology, kind: &ModelStage, entry: &Entry, choices: u
     Answer {
         made: Made::Choices((0..choices).map(choice).collect()),
         prompt_tokens: prompt_tokens().unwrap_or_default() as u32,
+        adapter: String::new(),
         timings: Timings::default(),
     }
 }
@@ -192,6 +193,13 @@ impl Task {
         if let Some(showing) = &showing {
             let handlers = showing.handled_by(&topology);
             self.waiting[stage].change(number, |entry| entry.by.handlers = handlers);
+        }
+        if let Ok(answer) = &result
+            && !answer.adapter.is_empty()
+        {
+            // Of several replicas the one that it was made on.
+            let adapter = answer.adapter.as_str().into();
+            self.waiting[stage].change(number, |entry| entry.by.adapter = adapter);
         }
         if let Some(entry) = self.waiting[stage].get(number) {
             let asking = Asking {

@@ -146,6 +146,7 @@ impl Heard {
         let answer = Answer {
             made: Made::Choices(choices),
             prompt_tokens: 7,
+            adapter: String::new(),
             timings: Timings::default(),
         };
         self.requests.brings(self.id, Some(Arc::new(answer)));

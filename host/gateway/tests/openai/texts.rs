@@ -15,6 +15,7 @@ fn vectors(of: fn(&str) -> Vec<f32>) -> impl Fn(Play) + Send + Sync + 'static {
         let answer = Answer {
             made: Made::Embedding(vector.clone()),
             prompt_tokens: 3,
+            adapter: String::new(),
             timings: Timings::default(),
         };
         play.requests.brings(play.id, Some(Arc::new(answer)));
@@ -115,6 +116,7 @@ fn orders(play: Play) {
     let answer = Answer {
         made: Made::Relevance(scores),
         prompt_tokens: 11,
+        adapter: String::new(),
         timings: Timings::default(),
     };
     play.requests.brings(play.id, Some(Arc::new(answer)));

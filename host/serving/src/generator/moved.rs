@@ -44,7 +44,7 @@ impl MovedGeneration {
 
     /// It is of another replica from now on.
     pub(crate) fn burdens(&mut self, burden: Burden) {
-        self.generation.open.burden = burden;
+        self.generation.open.goes_on(burden);
     }
 
     /// Ends it without an answer.

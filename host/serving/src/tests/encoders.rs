@@ -324,7 +324,7 @@ fn texts_of_a_replica_whose_device_is_lost_are_done_by_another() {
         let load = ModelLoader::Encoder(Box::new(load));
         (engine, source(load, ModelOptions::default()))
     });
-    let model = load_replicas("encoder", replicas.collect()).unwrap();
+    let model = load_replicas("encoder", replicas.collect(), &[]).unwrap();
     // What takes one device down the other can do.
     *kept[0].fails.lock().unwrap() = Some(DecodeError::DeviceLost {
         reason: "reset".into(),

@@ -60,7 +60,7 @@ fn load(
             (source, control)
         })
         .unzip();
-    let model = load_replicas("m", engines.iter().zip(sources).collect());
+    let model = load_replicas("m", engines.iter().zip(sources).collect(), &[]);
     (model, controls)
 }
 
@@ -118,12 +118,12 @@ fn paced(engines: &[Engine]) -> (ModelHandle, Vec<Control>) {
             )
         })
         .unzip();
-    let model = load_replicas("m", engines.iter().zip(sources).collect());
+    let model = load_replicas("m", engines.iter().zip(sources).collect(), &[]);
     (model.unwrap(), controls)
 }
 
-/// Whether an answer is the one that it has alone, and was handed on once, token by token.
-fn check(ask: &Ask, pending: &Pending) {
+/// Whether an answer is the one that it has alone, and was handed on once, token by token. Gives where it was made.
+fn check(ask: &Ask, pending: &Pending) -> String {
     let (handed_on, result) = pending.wait();
     let answer = result.unwrap();
     let tidegate_contract::Made::Choices(choices) = answer.made else {
@@ -140,6 +140,7 @@ fn check(ask: &Ask, pending: &Pending) {
     let wanted: Vec<(u32, u32)> = (0..).zip(choices[0].tokens.iter().copied()).collect();
     let handed_on: Vec<(u32, u32)> = handed_on.iter().map(|(i, t, _)| (*i, *t)).collect();
     assert_eq!(handed_on, wanted, "each once and in order");
+    answer.adapter
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn replicas_step_side_by_side_and_answer_as_one_does() {
             };
             (engine, source(load, options))
         });
-        let model = load_replicas("m", replicas.collect()).unwrap();
+        let model = load_replicas("m", replicas.collect(), &[]).unwrap();
         let began = Instant::now();
         let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
         for (ask, pending) in asks.iter().zip(&pending) {
@@ -278,9 +279,14 @@ fn what_a_lost_replica_had_goes_on_in_the_other_and_the_last_one_ends_the_model(
         controls[0].fail_loads(u64::MAX);
         controls[0].then(Then::Fail(error.clone()));
         controls[1].run_free();
-        for (ask, pending) in asks.iter().zip(&pending) {
-            check(ask, pending);
-        }
+        // An answer says where it was made: here or there, or here and then there.
+        let made: Vec<String> = (asks.iter().zip(&pending))
+            .map(|(ask, pending)| check(ask, pending))
+            .collect();
+        let on = |place: &str| made.iter().filter(|made| *made == place).count();
+        let [moved, there] = ["device 0, device 1", "device 1"].map(on);
+        assert!(moved > 0 && there > 0, "{made:?}");
+        assert_eq!(moved + there + on("device 0"), 16, "{made:?}");
         let stats = model.stats();
         assert_eq!((stats.answered, stats.failed), (16, 0), "{stats:?}");
         assert!(stats.moved >= 4 && stats.retried >= 1, "{stats:?}");
@@ -291,10 +297,11 @@ fn what_a_lost_replica_had_goes_on_in_the_other_and_the_last_one_ends_the_model(
         assert_eq!((moved("device 0"), moved("device 1")), (0, stats.moved));
         until(|| {
             let replicas = model.stats().replicas;
-            matches!(&replicas[1].standing, ReplicaStanding::LeftOut(reason) if reason.contains("the driver restarts"))
+            matches!(&replicas[0].standing, ReplicaStanding::LeftOut(reason) if reason.contains("the driver restarts"))
         });
         let stats = model.stats();
-        let [stays, gone] = &stats.replicas[..] else {
+        // Each keeps the place by which it is counted.
+        let [gone, stays] = &stats.replicas[..] else {
             panic!("{stats:?}");
         };
         assert_eq!(
@@ -412,10 +419,10 @@ fn one_that_cannot_be_loaded_is_left_out_and_what_fits_nowhere_is_refused() {
     let (good, _one) = fake(&numbers);
     let nothing: Arc<Logits> = Arc::new(|_: &[u32], logits: &mut [f32]| logits.fill(f32::NAN));
     let (broken, _two) = fake(&nothing);
-    let model = load_replicas("m", vec![(&engines[0], broken), (&engines[1], good)]).unwrap();
+    let model = load_replicas("m", vec![(&engines[0], broken), (&engines[1], good)], &[]).unwrap();
     let stats = model.stats();
     assert_eq!(stats.replicas.len(), 2);
-    let ReplicaStanding::LeftOut(reason) = &stats.replicas[1].standing else {
+    let ReplicaStanding::LeftOut(reason) = &stats.replicas[0].standing else {
         panic!("{stats:?}");
     };
     assert!(reason.contains("fails its first step"), "{reason}");
@@ -423,13 +430,13 @@ fn one_that_cannot_be_loaded_is_left_out_and_what_fits_nowhere_is_refused() {
     assert_eq!(asked.of(&model).choice().tokens, alone(&asked, 64).0);
     let (one, _one) = fake(&nothing);
     let (two, _two) = fake(&nothing);
-    let error = load_replicas("n", vec![(&engines[0], one), (&engines[1], two)]).unwrap_err();
+    let error = load_replicas("n", vec![(&engines[0], one), (&engines[1], two)], &[]).unwrap_err();
     assert!(matches!(error, LoadError::NotFinite { .. }), "{error}");
     // The budget is of both.
     let (one, _one) = fake(&numbers);
     let (mut two, _two) = fake(&numbers);
     two.bytes = 950;
-    let error = load_replicas("n", vec![(&engines[0], one), (&engines[1], two)]).unwrap_err();
+    let error = load_replicas("n", vec![(&engines[0], one), (&engines[1], two)], &[]).unwrap_err();
     assert!(
         matches!(error, LoadError::Budget { needed: 950, .. }),
         "{error}"
@@ -438,9 +445,9 @@ fn one_that_cannot_be_loaded_is_left_out_and_what_fits_nowhere_is_refused() {
     let (one, _one) = fake(&numbers);
     let (load, _two) = Fake::loader(shape(2, 8, 32), Arc::clone(&numbers));
     let two = source(load, ModelOptions::default());
-    let error = load_replicas("n", vec![(&engines[0], one), (&engines[1], two)]).unwrap_err();
+    let error = load_replicas("n", vec![(&engines[0], one), (&engines[1], two)], &[]).unwrap_err();
     assert!(matches!(error, LoadError::Unlike { .. }), "{error}");
-    let error = load_replicas("n", Vec::new()).unwrap_err();
+    let error = load_replicas("n", Vec::new(), &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "model n has no replica: name an engine at least"
@@ -586,6 +593,6 @@ fn replicas_are_loaded_side_by_side() {
         (engine, source(load, ModelOptions::default()))
     });
     let began = Instant::now();
-    load_replicas("m", replicas.collect()).unwrap();
+    load_replicas("m", replicas.collect(), &[]).unwrap();
     assert!(began.elapsed() < Duration::from_millis(800));
 }

@@ -210,16 +210,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let other = directory.path().join("other");
         exchanged(&other);
-        fs::create_dir(directory.path().join("polite")).unwrap();
+        let polite = directory.path().join("polite");
+        fs::create_dir(&polite).unwrap();
+        for file in ["adapter_config.json", "adapter_model.safetensors"] {
+            fs::write(polite.join(file), "{}").unwrap();
+        }
         let small = format!(
             "path = {MODEL:?}\n[model.polite]\ntype = \"lora\"\nbase = \"support\"\npath = \"polite\""
         );
         let mut pipeline = pipeline(directory.path(), &small, "{ id = 262, bias = -100.0 }");
         let index = |name: &str| pipeline.models.iter().position(|model| model.name == name);
-        let [base, polite] = ["support", "polite"].map(|name| index(name).unwrap());
+        let [base, adapted] = ["support", "polite"].map(|name| index(name).unwrap());
         for stage in &mut pipeline.stages {
             if let StageKind::Model(kind) = &mut stage.kind {
-                kind.model = polite;
+                kind.model = adapted;
             }
         }
         let open = |path: &Path| ModelFile::open(path, Splits::Named(None)).unwrap();

@@ -3,7 +3,8 @@
 
 Makes a file of the shape of `--random 1B` in each format with made-up numbers, runs `tidegate model bench` on it with
 `--log info` and takes the time until the line that says it is loaded, the greatest memory of its own until then (a
-software adapter's is part of it; pages of the mapped file are not), and the bytes of weights that the device holds. Needs numpy and 3 GB of disk.
+software adapter's is part of it; pages of the mapped file are not), and the bytes of weights, KV cache and activations that the device
+holds. Needs numpy and 3 GB of disk.
 Usage: benches/loading.py [--tidegate target/release/tidegate] [--directory /tmp] [--only FORMAT,...] [--output FILE]
 """
 
@@ -17,16 +18,66 @@ import subprocess
 import sys
 import threading
 import time
+import typing
 
 import numpy
 
-VOCABULARY, HIDDEN, INSIDE, LAYERS, HEADS, KV_HEADS, HEAD = 128_256, 2048, 8192, 16, 32, 8, 64
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"], "vocab_size": VOCABULARY, "hidden_size": HIDDEN, "intermediate_size": INSIDE,
-    "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD,
-    "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": True,
-    "bos_token_id": 0, "eos_token_id": 1,
-}
+
+class Shape(typing.NamedTuple):
+    vocabulary: int
+    hidden: int
+    inside: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head: int
+    # Of each layer, `inside` wide each, and how many of them a token goes through.
+    experts: int = 0
+    chosen: int = 0
+
+    def config(self):
+        """config.json."""
+        of_experts = {
+            "architectures": ["Qwen3MoeForCausalLM"], "num_experts": self.experts, "num_experts_per_tok": self.chosen,
+            "moe_intermediate_size": self.inside, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
+        }
+        return {
+            "architectures": ["LlamaForCausalLM"], "vocab_size": self.vocabulary, "hidden_size": self.hidden,
+            "intermediate_size": self.inside, "num_hidden_layers": self.layers, "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads, "head_dim": self.head, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+            "rope_theta": 500000.0, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 1,
+        } | (of_experts if self.experts else {})
+
+    def matrices(self):
+        """Name in safetensors, name in GGUF (of models without experts), rows, width."""
+        hidden, query, keys = self.hidden, self.heads * self.head, self.kv_heads * self.head
+        yield "model.embed_tokens", "token_embd", self.vocabulary, hidden
+        for layer in range(self.layers):
+            long, short = f"model.layers.{layer}.", f"blk.{layer}."
+            yield long + "self_attn.q_proj", short + "attn_q", query, hidden
+            yield long + "self_attn.k_proj", short + "attn_k", keys, hidden
+            yield long + "self_attn.v_proj", short + "attn_v", keys, hidden
+            yield long + "self_attn.o_proj", short + "attn_output", hidden, query
+            if self.experts:
+                yield long + "mlp.gate", None, self.experts, hidden
+            for of in [f"experts.{expert}." for expert in range(self.experts)] or [""]:
+                yield long + f"mlp.{of}gate_proj", short + "ffn_gate", self.inside, hidden
+                yield long + f"mlp.{of}up_proj", short + "ffn_up", self.inside, hidden
+                yield long + f"mlp.{of}down_proj", short + "ffn_down", hidden, self.inside
+
+    def norms(self):
+        """Name in safetensors, name in GGUF (of models without experts), width."""
+        yield "model.norm", "output_norm", self.hidden
+        for layer in range(self.layers):
+            long, short = f"model.layers.{layer}.", f"blk.{layer}."
+            yield long + "input_layernorm", short + "attn_norm", self.hidden
+            yield long + "post_attention_layernorm", short + "ffn_norm", self.hidden
+            if self.experts:
+                yield long + "self_attn.q_norm", None, self.head
+                yield long + "self_attn.k_norm", None, self.head
+
+
+ONE_BILLION = Shape(128_256, 2048, 8192, 16, 32, 8, 64)
 # GGUF formats: number, elements of a block, bytes, and where its f16 scales lie.
 BLOCKS = {
     "q8_0": (8, 32, 34, [0]), "q4_0": (2, 32, 18, [0]), "q4_1": (3, 32, 20, [0, 2]), "q5_0": (6, 32, 22, [0]),
@@ -44,30 +95,6 @@ PACKED = {
 FORMATS = ["f16", *PACKED, *BLOCKS]
 RANDOM = numpy.random.default_rng(7)
 SCALE = numpy.float16(0.002)
-
-
-def matrices():
-    """Name in safetensors, name in GGUF, rows, width."""
-    yield "model.embed_tokens", "token_embd", VOCABULARY, HIDDEN
-    for layer in range(LAYERS):
-        long, short = f"model.layers.{layer}.", f"blk.{layer}."
-        for name, gguf, rows, width in [
-            ("self_attn.q_proj", "attn_q", HEADS * HEAD, HIDDEN),
-            ("self_attn.k_proj", "attn_k", KV_HEADS * HEAD, HIDDEN),
-            ("self_attn.v_proj", "attn_v", KV_HEADS * HEAD, HIDDEN),
-            ("self_attn.o_proj", "attn_output", HIDDEN, HEADS * HEAD),
-            ("mlp.gate_proj", "ffn_gate", INSIDE, HIDDEN),
-            ("mlp.up_proj", "ffn_up", INSIDE, HIDDEN),
-            ("mlp.down_proj", "ffn_down", HIDDEN, INSIDE),
-        ]:
-            yield long + name, short + gguf, rows, width
-
-
-def norms():
-    yield "model.norm", "output_norm"
-    for layer in range(LAYERS):
-        yield f"model.layers.{layer}.input_layernorm", f"blk.{layer}.attn_norm"
-        yield f"model.layers.{layer}.post_attention_layernorm", f"blk.{layer}.ffn_norm"
 
 
 def whole(*shape):
@@ -102,9 +129,9 @@ def packed(kind, rows, width):
     return [("weight", "F8_E4M3", eight), ("weight_scale_inv", "F32", numpy.full((-(-rows // 128), groups), 1e-4, numpy.float32))]
 
 
-def write_safetensors(kind, directory):
-    tensors = [(f"{name}.weight", "F16", numpy.ones(HIDDEN, numpy.float16)) for name, _ in norms()]
-    for name, _, rows, width in matrices():
+def write_safetensors(kind, directory, shape):
+    tensors = [(f"{name}.weight", "F16", numpy.ones(width, numpy.float16)) for name, _, width in shape.norms()]
+    for name, _, rows, width in shape.matrices():
         if kind == "f16" or "embed" in name:
             tensors.append((f"{name}.weight", "F16", halves(rows, width)))
         else:
@@ -119,45 +146,51 @@ def write_safetensors(kind, directory):
         file.write(struct.pack("<Q", len(header)) + header)
         for _, _, values in tensors:
             values.tofile(file)
-    config = CONFIG if kind == "f16" else CONFIG | {"quantization_config": PACKED[kind]}
+    config = shape.config() | ({} if kind == "f16" else {"quantization_config": PACKED[kind]})
     (directory / "config.json").write_text(json.dumps(config))
     return directory
 
 
-def write_gguf(kind, directory):
+def write_gguf(kind, directory, shape):
     number, elements, size, places = BLOCKS[kind]
 
     def text(value):
         return struct.pack("<Q", len(value)) + value.encode()
 
     keys = [
-        ("general.architecture", 8, text("llama")), ("llama.block_count", 4, struct.pack("<I", LAYERS)),
-        ("llama.context_length", 4, struct.pack("<I", 4096)), ("llama.embedding_length", 4, struct.pack("<I", HIDDEN)),
-        ("llama.feed_forward_length", 4, struct.pack("<I", INSIDE)), ("llama.attention.head_count", 4, struct.pack("<I", HEADS)),
-        ("llama.attention.head_count_kv", 4, struct.pack("<I", KV_HEADS)), ("llama.rope.freq_base", 6, struct.pack("<f", 5e5)),
-        ("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5)), ("llama.vocab_size", 4, struct.pack("<I", VOCABULARY)),
+        ("general.architecture", 8, text("llama")), ("llama.block_count", 4, struct.pack("<I", shape.layers)),
+        ("llama.context_length", 4, struct.pack("<I", 4096)), ("llama.embedding_length", 4, struct.pack("<I", shape.hidden)),
+        ("llama.feed_forward_length", 4, struct.pack("<I", shape.inside)), ("llama.attention.head_count", 4, struct.pack("<I", shape.heads)),
+        ("llama.attention.head_count_kv", 4, struct.pack("<I", shape.kv_heads)), ("llama.rope.freq_base", 6, struct.pack("<f", 5e5)),
+        ("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5)), ("llama.vocab_size", 4, struct.pack("<I", shape.vocabulary)),
     ]
-    tensors = [(f"{name}.weight", 0, [HIDDEN], HIDDEN * 4, None) for _, name in norms()]
-    tensors += [(f"{name}.weight", number, [width, rows], rows * width // elements * size, rows) for _, name, rows, width in matrices()]
+    tensors = [(f"{name}.weight", 0, [width], width * 4, None) for _, name, width in shape.norms()]
+    for _, name, rows, width in shape.matrices():
+        tensors.append((f"{name}.weight", number, [width, rows], rows * width // elements * size, rows))
     path, at = directory / "model.gguf", 0
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)))
         for name, kind_of, value in keys:
             file.write(text(name) + struct.pack("<I", kind_of) + value)
-        for name, kind_of, shape, length, _ in tensors:
-            file.write(text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape))
+        for name, kind_of, extents, length, _ in tensors:
+            file.write(text(name) + struct.pack("<I", len(extents)) + struct.pack(f"<{len(extents)}Q", *extents))
             file.write(struct.pack("<IQ", kind_of, at))
             at += length + -length % 32
-        for _, _, shape, length, rows in tensors:
+        for _, _, extents, length, rows in tensors:
             file.write(b"\0" * (-file.tell() % 32))
             if rows is None:
-                file.write(numpy.ones(HIDDEN, numpy.float32).tobytes())
+                file.write(numpy.ones(extents, numpy.float32).tobytes())
                 continue
             blocks = RANDOM.integers(0, 256, (length // size, size), dtype=numpy.uint8)
             for place in places:
                 blocks[:, place : place + 2] = numpy.frombuffer(SCALE.tobytes(), numpy.uint8)
             blocks.tofile(file)
     return path
+
+
+def write(kind, directory, shape):
+    """A model of a shape in one of FORMATS; what `tidegate` is given."""
+    return write_gguf(kind, directory, shape) if kind in BLOCKS else write_safetensors(kind, directory, shape)
 
 
 def own_memory(pid):
@@ -201,9 +234,10 @@ def load(tidegate, model):
     if took is None:
         sys.exit("".join(lines))
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in lines]
-    held = [re.search(r"weights_bytes=(\d+)", line) for line in plain if "model loaded" in line]
+    held = [re.findall(r"(\w+_bytes)=(\d+)", line) for line in plain if "model loaded" in line][0]
     losses = [line.split("INFO ")[-1] for line in plain if "it is held as" in line]
-    return {"seconds": took, "own_bytes": most, "weights_bytes": int(held[0][1]) if held[0] else None, "reencoded": losses}
+    held = {of: int(count) for of, count in held}
+    return {"seconds": took, "own_bytes": most, **held, "share": most / sum(held.values()), "reencoded": losses}
 
 
 def main():
@@ -218,7 +252,7 @@ def main():
         directory = arguments.directory / f"loading-{kind}"
         directory.mkdir(parents=True)
         try:
-            model = write_gguf(kind, directory) if kind in BLOCKS else write_safetensors(kind, directory)
+            model = write(kind, directory, ONE_BILLION)
             stored = sum(file.stat().st_size for file in directory.iterdir())
             result = {"format": kind, "stored_bytes": stored, **load(arguments.tidegate, model)}
         finally:

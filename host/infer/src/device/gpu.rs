@@ -24,7 +24,7 @@ pub(crate) const LOAD_DEADLINE: Duration = Duration::from_secs(300);
 const LOSS_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Uploads that may stand in staging memory at once, bytes.
-const STAGED: u64 = 64 << 20;
+const STAGED: u64 = 32 << 20;
 
 /// Uploads are cut to pieces of this length, bytes.
 pub(crate) const PIECE: usize = 4 << 20;
@@ -170,6 +170,8 @@ impl Gpu {
             required_features: features.to_wgpu(),
             required_limits: limits,
             experimental_features,
+            // Buffers live as long as the model, so that a block's rest is lost to it: blocks are small beside a model.
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
             ..Default::default()
         };
         let (device, queue) = ready(adapter.inner().request_device(&description))

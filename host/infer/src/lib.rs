@@ -20,6 +20,7 @@ pub mod decoder;
 pub mod device;
 mod encoder;
 mod files;
+mod held;
 #[doc(hidden)]
 pub mod kernels;
 mod load_error;

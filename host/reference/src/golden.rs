@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tidegate_contract::EncoderText;
 
 /// Decoders as directories of safetensors.
@@ -124,6 +125,20 @@ pub const ENCODERS: [&str; 19] = [
     "modernbert-entities-bf16",
 ];
 
+/// Encoders as GGUF files; each is one of [`ENCODERS`] or a model of its own.
+pub const GGUF_ENCODERS: [&str; 6] = [
+    "gguf-bert-f16",
+    "gguf-bert-first-token-q8_0",
+    "gguf-bert-q4_0",
+    "gguf-bert-q4_k_m",
+    "gguf-nomic-bert-f16",
+    "gguf-nomic-bert-q8_0",
+];
+
+/// Encoders as GGUF files in formats that are handed on as int8: what is expected is what the file holds, which
+/// `Checkpoint::exact` gives.
+pub const REENCODED_ENCODERS: [&str; 1] = ["gguf-bert-q5_1"];
+
 /// Those of [`ENCODERS`] that label tokens.
 pub const TOKEN_CLASSIFIERS: [&str; 4] = [
     "bert-entities-f16",
@@ -179,8 +194,8 @@ pub enum GoldenError {
         /// Why.
         source: std::io::Error,
     },
-    /// `golden.json` is not what the script writes.
-    #[error("{path} is no list of cases: {source}")]
+    /// A JSON file, or a header, is not what the script writes.
+    #[error("{path} is not what the script writes: {source}")]
     Parse {
         /// The file.
         path: PathBuf,
@@ -194,6 +209,22 @@ pub enum GoldenError {
         path: PathBuf,
         /// Numbers in it.
         count: usize,
+    },
+    /// `config.json` has no such key that is a number.
+    #[error("{path} has none of {keys} that is a number")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// The keys that were looked for.
+        keys: String,
+    },
+    /// A file could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
     },
 }
 
@@ -333,11 +364,35 @@ fn read(name: &str) -> Result<(Vec<Case>, Vec<f64>, PathBuf), GoldenError> {
 }
 
 fn file(name: &str) -> Result<File, GoldenError> {
-    let path = folder(name).join("golden.json");
-    serde_json::from_slice(&bytes(&path)?).map_err(|source| GoldenError::Parse { path, source })
+    json(&folder(name).join("golden.json"))
 }
 
-fn bytes(path: &Path) -> Result<Vec<u8>, GoldenError> {
+/// What a JSON file holds.
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, GoldenError> {
+    parsed(path, &bytes(path)?)
+}
+
+/// What a part of a file holds that is JSON.
+pub(crate) fn parsed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, GoldenError> {
+    serde_json::from_slice(bytes).map_err(|source| GoldenError::Parse {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Writes a file, and the directory that it is in.
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), GoldenError> {
+    let wrong = |source| GoldenError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(wrong)?;
+    }
+    std::fs::write(path, content).map_err(wrong)
+}
+
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, GoldenError> {
     std::fs::read(path).map_err(|source| GoldenError::Read {
         path: path.to_owned(),
         source,

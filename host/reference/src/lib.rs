@@ -19,6 +19,7 @@ pub mod golden;
 pub mod kernels;
 pub mod sampling;
 mod weights;
+pub mod wide;
 
 pub use decoder::ReferenceDecoder;
 pub use encoder::ReferenceEncoder;

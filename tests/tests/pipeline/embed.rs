@@ -1,49 +1,133 @@
 //! Models of several families that make vectors, from their files on disk through the whole program.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tidegate_tests::{Workspace, root};
 
+/// The vectors that a pipeline writes of texts.
+fn vectors(workspace: &Workspace, model: &Path, texts: &Value) -> Vec<Vec<f64>> {
+    workspace.pipeline(&format!(
+        "[pipeline]\nname = \"texts\"\n[source.texts]\ntype = \"file\"\npaths = [\"texts.jsonl\"]\n\
+         [model.embedder]\npath = {model:?}\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
+         text = \"{{text}}\"\n[sink.out]\ntype = \"file\"\npath = \"out.jsonl\"\n"
+    ));
+    let lines = texts.as_array().unwrap().iter();
+    let lines: String = lines
+        .map(|text| format!("{}\n", json!({"text": text})))
+        .collect();
+    workspace.write("texts.jsonl", lines);
+    workspace.run_pipeline();
+    let lines = workspace.json_lines("out.jsonl");
+    let numbers = |line: &Value| -> Vec<f64> {
+        let vector = line["embedding"].as_array().unwrap().iter();
+        vector.map(|number| number.as_f64().unwrap()).collect()
+    };
+    lines.iter().map(numbers).collect()
+}
+
+fn info(workspace: &Workspace, model: &Path) -> String {
+    let said = workspace.run(&["model", "info", model.to_str().unwrap()]);
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
 #[test]
 fn vectors_of_a_whole_pipeline_are_those_of_sentence_transformers() {
-    for (model, says) in [
+    for (model, file, says) in [
         (
             "qwen3-embedding-bf16",
+            "",
             "rotary; tokens see those before them",
         ),
         (
             "modernbert-bf16",
+            "",
             "rotary; in 2 of 4 layers tokens see 3 to each side",
         ),
+        ("gguf-bert-f16", "model.gguf", "learned"),
     ] {
         let folder = root().join("host/reference/tests/golden").join(model);
-        let workspace = Workspace::new(&format!(
-            "[pipeline]\nname = \"texts\"\n[source.texts]\ntype = \"file\"\npaths = [\"texts.jsonl\"]\n\
-             [model.embedder]\npath = {folder:?}\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
-             text = \"{{text}}\"\n[sink.out]\ntype = \"file\"\npath = \"out.jsonl\"\n"
-        ));
+        let path = match file {
+            "" => folder.clone(),
+            file => folder.join(file),
+        };
+        let workspace = Workspace::new("");
         let texts = std::fs::read(folder.join("texts.json")).unwrap();
         let texts: Value = serde_json::from_slice(&texts).unwrap();
         let wanted = texts["vectors"].as_array().unwrap();
-        let texts = texts["texts"].as_array().unwrap().iter();
-        let lines: String = texts
-            .map(|text| format!("{}\n", json!({"text": text})))
-            .collect();
-        workspace.write("texts.jsonl", lines);
-        workspace.run_pipeline();
-        let lines = workspace.json_lines("out.jsonl");
-        assert_eq!(lines.len(), wanted.len(), "{model}");
-        for (line, wanted) in lines.iter().zip(wanted) {
-            let found = line["embedding"].as_array().unwrap();
+        let found = vectors(&workspace, &path, &texts["texts"]);
+        assert_eq!(found.len(), wanted.len(), "{model}");
+        for (found, wanted) in found.iter().zip(wanted) {
             let wanted = wanted.as_array().unwrap();
             assert_eq!(found.len(), wanted.len(), "{model}");
             for (x, y) in found.iter().zip(wanted) {
-                let apart = (x.as_f64().unwrap() - y.as_f64().unwrap()).abs();
-                assert!(apart < 1e-4, "{model}: {line}");
+                let apart = (x - y.as_f64().unwrap()).abs();
+                assert!(apart < 1e-4, "{model}: {found:?}");
             }
         }
-        let said = workspace.run(&["model", "info", folder.to_str().unwrap()]);
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let said = info(&workspace, &path);
         assert!(said.contains("embeddings: vectors of"), "{said}");
         assert!(said.contains(says), "{said}");
     }
+}
+
+/// A GGUF file in q8_0 becomes a directory of int8 without a loss, and one of int4 with one, which is told.
+#[test]
+fn an_encoder_is_converted_and_said_how_far_its_vectors_move() {
+    let golden = root().join("host/reference/tests/golden");
+    let model = golden.join("gguf-bert-first-token-q8_0/model.gguf");
+    let texts = json!(["how wide", "the river is wide", "bread"]);
+    let workspace = Workspace::new("");
+    let before = vectors(&workspace, &model, &texts);
+    for (format, least, most) in [("int8", 0.999_999, 1.000_001), ("int4", 0.8, 0.9999)] {
+        let arguments = [
+            "model",
+            "convert",
+            model.to_str().unwrap(),
+            format,
+            "--to",
+            format,
+        ];
+        let output = workspace.run(&[&arguments[..], &["--adapter", "cpu", "--json"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["loss"], Value::Null, "{report}");
+        for key in ["cosine", "least_cosine"] {
+            let cosine = report["encoded"][key].as_f64().unwrap();
+            assert!(cosine >= least && cosine <= most, "{report}");
+        }
+        let written = workspace.path(format);
+        assert!(written.join("1_Pooling/config.json").exists());
+        assert!(!written.join(".tidegate-conversion").exists());
+        let told = info(&workspace, &written);
+        assert!(
+            told.contains(&format!("stored as       {format} ")),
+            "{told}"
+        );
+        let after = vectors(&workspace, &written, &texts);
+        for (before, after) in before.iter().zip(&after) {
+            let cosine: f64 = before.iter().zip(after).map(|(a, b)| a * b).sum();
+            assert!(cosine >= least && cosine <= most, "{format}: {cosine}");
+        }
+        assert_eq!(after.len(), 3);
+    }
+    // A reranker is told by how far its scores move.
+    let output = workspace.run(&[
+        "model",
+        "convert",
+        golden.join("modernbert-relevance-f16").to_str().unwrap(),
+        "ranks",
+        "--to",
+        "int8",
+        "--adapter",
+        "cpu",
+    ]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("left as they are"), "{said}");
+    assert!(
+        said.contains("beside those before: 0.000 % apart"),
+        "{said}"
+    );
 }

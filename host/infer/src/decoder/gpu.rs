@@ -7,7 +7,7 @@ use tidegate_contract::{
     StepSequence,
 };
 use tidegate_weights::Checkpoint;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::fusion::Fusion;
 use super::loading::{DecoderLoading, DeviceStepBuffers};
@@ -17,6 +17,7 @@ use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, check_experts, decoder_config, tested, weight_bytes, widened};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Fault, Gpu, LOAD_DEADLINE, SpeedEstimate};
+use crate::held::tell_reencoded;
 use crate::kernels::{
     Kernel, KernelSet, Together, choose_kernels, products_by_name, rows_together,
 };
@@ -25,10 +26,6 @@ use crate::matrix::Arrived;
 use crate::program::{Extent, Plan, Program, each_fits, submissions};
 use crate::sampling::Sampler;
 use crate::site::Site;
-
-/// What rows that are encoded anew for the kernels may lose without a warning, as a share of their root mean square: int8 keeps
-/// weights to about a half of a hundredth.
-const USUAL_LOSS: f64 = 0.02;
 
 /// A language model on a device.
 #[derive(Debug)]
@@ -193,15 +190,7 @@ impl GpuDecoder {
             "model loaded"
         );
         tell_reencoded(checkpoint)?;
-        for of in widened(checkpoint, config)? {
-            warn!(
-                tensor = of.first,
-                format = of.format,
-                tensors = of.tensors,
-                more_bytes = of.more_bytes,
-                "weights are held as f32, since kernels cannot read them beside others of another format or padded"
-            );
-        }
+        widened(checkpoint, config)?.tell();
         let positions = sizes.scratch.positions(sizes.rows, options.context);
         if positions < options.context {
             info!(
@@ -796,35 +785,4 @@ impl Decoder for GpuDecoder {
     fn logits(&mut self, step: &[StepSequence], logits: &mut Vec<f32>) -> Result<(), DecodeError> {
         self.run_capped(step, Wanted::Logits(logits))
     }
-}
-
-/// Says of each format that no kernel reads what its tensors became, and what that costs.
-fn tell_reencoded(checkpoint: &Checkpoint) -> Result<(), LoadError> {
-    for of in checkpoint.reencoded()? {
-        let Some(loss) = of.loss else { continue };
-        let (stored, held) = (of.stored.makers_name(), of.held.name());
-        let (rms, largest) = (
-            format!("{:.3} %", 100.0 * loss.rms),
-            format!("{:.3} %", 100.0 * loss.largest),
-        );
-        let (tensor, worst) = &loss.worst;
-        if *worst > USUAL_LOSS {
-            warn!(
-                stored,
-                tensor,
-                rms_loss = format!("{:.3} %", 100.0 * worst),
-                "weights are too small or too large for {held}, which no longer says what they were"
-            );
-        }
-        info!(
-            stored,
-            tensors = of.tensors,
-            stored_bytes = of.stored_bytes,
-            held_bytes = of.handed_on_bytes,
-            rms_loss = rms,
-            largest_loss = largest,
-            "no kernel reads this format, it is held as {held}"
-        );
-    }
-    Ok(())
 }

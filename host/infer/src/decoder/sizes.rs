@@ -8,6 +8,7 @@ use super::fusion::Fusion;
 use super::lora::{self, LoraSizes};
 use super::scratch::AttentionScratch;
 use super::{DecoderOptions, StepWords};
+use crate::held::Widened;
 use crate::kernels::{
     Base, HeadCut, Heads, KernelSet, KernelVariant, NormStore, Routing, Store, Tested, asked_for,
     unit_of,
@@ -384,49 +385,14 @@ pub(super) fn tested(
     Ok(tested)
 }
 
-/// Tensors of one format that are widened to f32.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Widened {
-    /// What they are handed on in.
-    pub(super) format: &'static str,
-    /// How many.
-    pub(super) tensors: usize,
-    /// The first of them.
-    pub(super) first: String,
-    /// Bytes that they take more for it, together.
-    pub(super) more_bytes: u64,
-}
-
-/// The tensors that are widened to f32 because their rows share vectors of four with those of another format, or because heads of
-/// their input are padded: by what they are handed on in.
-pub(super) fn widened(
-    checkpoint: &Checkpoint,
-    config: &ModelConfig,
-) -> Result<Vec<Widened>, LoadError> {
-    let mut all: Vec<Widened> = Vec::new();
-    let mut add = |(tensor, more_bytes): (&Tensor<'_>, u64)| {
-        let format = tensor.format().name();
-        match all.iter_mut().find(|of| of.format == format) {
-            Some(of) => {
-                of.tensors += 1;
-                of.more_bytes += more_bytes;
-            }
-            None => all.push(Widened {
-                format,
-                tensors: 1,
-                first: tensor.name().to_owned(),
-                more_bytes,
-            }),
-        }
-    };
+/// The tensors that are widened to f32.
+pub(super) fn widened(checkpoint: &Checkpoint, config: &ModelConfig) -> Result<Widened, LoadError> {
+    let mut all = Widened::default();
     for layer in 0..config.layers.len() {
         let matrices = attention_matrices(checkpoint, config, layer, 0)?;
-        matrices
-            .iter()
-            .flat_map(Packing::widened)
-            .for_each(&mut add);
+        all.extend(matrices.iter().flat_map(Packing::widened));
         let feed_forward = FeedForward::of(checkpoint, config, layer)?;
-        feed_forward.widened().into_iter().for_each(&mut add);
+        all.extend(feed_forward.widened());
     }
     Ok(all)
 }

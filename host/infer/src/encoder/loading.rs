@@ -8,6 +8,7 @@ use tidegate_weights::{
 use super::options::EncoderSizes;
 use crate::buffer::Buffer;
 use crate::device::Gpu;
+use crate::held::Widened;
 use crate::kernels::{Addend, KernelSet, LayerNorm, Store, Tested, TextAttention};
 use crate::load_error::LoadError;
 use crate::matrix::{Arrived, Matrix, Packing, padded};
@@ -542,6 +543,19 @@ pub(super) fn tested(
         Some(HeadActivation::Of(_)) | None => {}
     }
     Ok(tested)
+}
+
+/// The tensors that are widened to f32.
+pub(super) fn widened(
+    checkpoint: &Checkpoint,
+    config: &EncoderConfig,
+) -> Result<Widened, LoadError> {
+    let mut all = Widened::default();
+    for layer in 0..config.layers.len() {
+        let matrices = LayerMatrices::new(checkpoint, config, layer)?;
+        all.extend(matrices.all().into_iter().flat_map(Packing::widened));
+    }
+    Ok(all)
 }
 
 /// Bytes of all weights on the device.

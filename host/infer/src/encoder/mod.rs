@@ -21,6 +21,7 @@ pub(crate) use pass::{PassSizes, PassWords};
 
 use crate::decoder::MemoryReport;
 use crate::device::{DEADLINE, Gpu, LOAD_DEADLINE, SpeedEstimate, WaitError};
+use crate::held::tell_reencoded;
 use crate::kernels::{
     Kernel, KernelSet, KernelVariant, asked_for, choose_kernels, products_by_name,
 };
@@ -105,6 +106,8 @@ impl GpuEncoder {
             dispatches = program.len(),
             "encoder loaded"
         );
+        tell_reencoded(checkpoint)?;
+        loading::widened(checkpoint, config)?.tell();
         let (output, width) = match &config.head {
             EncoderHead::Embedding(_) => (EncoderOutput::Embedding, config.hidden),
             EncoderHead::Classification(labels) => (EncoderOutput::Scores, labels.len()),

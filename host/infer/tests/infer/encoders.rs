@@ -7,9 +7,11 @@ use std::path::Path;
 use tidegate_contract::{DecodeError, Encoder, EncoderOutput, EncoderText};
 use tidegate_infer::device::Sabotage;
 use tidegate_infer::{EncoderOptions, Features, Gpu, GpuEncoder, KernelVariant, LoadError};
-use tidegate_reference::ReferenceEncoder;
-use tidegate_reference::golden::{self, ENCODERS, TOKEN_CLASSIFIERS};
-use tidegate_weights::{Checkpoint, ReadWhole};
+use tidegate_reference::golden::{
+    self, ENCODERS, GGUF_ENCODERS, REENCODED_ENCODERS, TOKEN_CLASSIFIERS,
+};
+use tidegate_reference::{ReferenceEncoder, wide as wide_golden};
+use tidegate_weights::{Checkpoint, Format, ReadWhole, convert};
 
 use crate::support::{
     PLAIN, Random, assert_close, bare_gpu, bare_to_spoil, checked_on, golden_checkpoint, gpu, open,
@@ -18,10 +20,19 @@ use crate::support::{
 
 const TOLERANCE: f64 = 2e-5;
 
-/// The same with products of matrices in f16. Weights of encoders are floats: none is multiplied by int8 dots.
+/// The same with products of matrices in f16. Floats are multiplied by no int8 dots.
 fn tolerance(variant: KernelVariant) -> f64 {
     match variant {
         KernelVariant::F16 | KernelVariant::Cooperative => 2e-3,
+        _ => TOLERANCE,
+    }
+}
+
+/// The same of quantized weights: int8 dots round activations, too.
+fn quantized_tolerance(variant: KernelVariant) -> f64 {
+    match variant {
+        KernelVariant::F16 | KernelVariant::Cooperative => 5e-3,
+        KernelVariant::Dot => 5e-2,
         _ => TOLERANCE,
     }
 }
@@ -169,9 +180,21 @@ fn texts(random: &mut Random) -> Vec<Vec<u32>> {
 
 #[test]
 fn every_encoder_gives_the_vectors_of_transformers() {
+    gives_the_vectors_of_transformers(&ENCODERS);
+}
+
+/// In formats that kernels read; the others exactly, as f32.
+#[test]
+fn every_gguf_encoder_gives_the_vectors_of_what_it_holds() {
+    gives_the_vectors_of_transformers(&GGUF_ENCODERS);
+    gives_the_vectors_of_transformers(&REENCODED_ENCODERS);
+}
+
+fn gives_the_vectors_of_transformers(names: &[&str]) {
     for (gpu, variant) in variants() {
-        for name in ENCODERS {
-            let checkpoint = golden_checkpoint(name);
+        for name in names {
+            let quantized = name.starts_with("gguf-") && !name.ends_with("f16");
+            let checkpoint = golden_checkpoint(name).exact();
             let mut encoder =
                 GpuEncoder::load(gpu, &checkpoint, &options_on(gpu, variant)).unwrap();
             let cases = golden::encoder(name).unwrap();
@@ -182,7 +205,11 @@ fn every_encoder_gives_the_vectors_of_transformers() {
                 let found;
                 (found, rest) = rest.split_at(case.vector.len());
                 let what = format!("{name}, {variant}, {} tokens", case.tokens.len());
-                let most = match (tolerance(variant), encoder.output()) {
+                let most = match quantized {
+                    true => quantized_tolerance(variant),
+                    false => tolerance(variant),
+                };
+                let most = match (most, encoder.output()) {
                     // Numbers of each row, as those that decoders make.
                     (most, EncoderOutput::TokenScores) if most > TOLERANCE => 5e-3,
                     (most, _) => most,
@@ -242,6 +269,116 @@ fn odd_sizes_and_texts_of_any_length_match_the_reference() {
                 );
             }
         }
+    }
+}
+
+/// Like the golden encoder of that name, with widths of which matrices can be quantized, converted to `format`.
+fn quantized(name: &str, format: Format) -> (tempfile::TempDir, Checkpoint) {
+    let [wide, out] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    wide_golden::encoder(name, wide.path()).unwrap();
+    let checkpoint = Checkpoint::open(wide.path(), &ReadWhole).unwrap();
+    convert(&checkpoint, format, out.path(), &mut |_, _| {}).unwrap();
+    let checkpoint = Checkpoint::open(out.path(), &ReadWhole).unwrap();
+    checkpoint.check().unwrap();
+    (out, checkpoint)
+}
+
+/// One of each architecture and of each use.
+const QUANTIZED: [&str; 8] = [
+    "bert-f16",
+    "roberta-classes-bf16",
+    "roberta-relevance-bf16",
+    "distilbert-entities-f32",
+    "modernbert-classes-f32",
+    "modernbert-entities-bf16",
+    "nomic-bert-f16",
+    "qwen3-embedding-bf16",
+];
+
+/// The reference has the numbers that the quantized ones stand for.
+#[test]
+fn quantized_encoders_match_the_reference_with_the_same_numbers() {
+    for name in QUANTIZED {
+        for format in [Format::Int8, Format::Int4] {
+            // int4 is read as decoders' is: once with all that is beside it.
+            if format == Format::Int4 && !["bert-f16", "modernbert-entities-bf16"].contains(&name) {
+                continue;
+            }
+            let (_directory, checkpoint) = quantized(name, format);
+            let mut random = Random(8);
+            let texts = [1, 5, 31, 38].map(|length| random.tokens(64, length));
+            let types = |text: &Vec<u32>| -> Vec<u32> {
+                let kinds = checkpoint.encoder().unwrap().token_types();
+                let all = (0..text.len()).map(|place| u32::from(place > text.len() / 3));
+                all.filter(|_| kinds > 1).collect()
+            };
+            let types: Vec<Vec<u32>> = texts.iter().map(types).collect();
+            let texts: Vec<_> = (texts.iter().zip(&types))
+                .map(|(tokens, types)| EncoderText { tokens, types })
+                .collect();
+            let mut expected = Vec::new();
+            let reference = ReferenceEncoder::load(&checkpoint, 700).unwrap();
+            reference.wide_encode(&texts, &mut expected).unwrap();
+            for (gpu, variant) in variants() {
+                let options = options_on(gpu, variant);
+                let mut encoder = GpuEncoder::load(gpu, &checkpoint, &options).unwrap();
+                assert_eq!(encoder.output(), reference.output());
+                let found = encode_texts(&mut encoder, &texts);
+                let what = format!("{name} in {format:?}, {variant}, {}", gpu.features());
+                assert_close(&found, &expected, quantized_tolerance(variant), &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_text_of_a_quantized_encoder_has_the_same_bits_alone_and_among_32() {
+    for name in [
+        "bert-f16",
+        "modernbert-entities-bf16",
+        "roberta-relevance-bf16",
+    ] {
+        let (_directory, checkpoint) = quantized(name, Format::Int8);
+        let mut random = Random(9);
+        let texts: Vec<Vec<u32>> = (0..32).map(|i| random.tokens(64, 1 + i % 21)).collect();
+        for variant in PLAIN {
+            let options = EncoderOptions {
+                reproducible: true,
+                ..options_on(bare_gpu(), variant)
+            };
+            let mut encoder = GpuEncoder::load(bare_gpu(), &checkpoint, &options).unwrap();
+            let together = encode(&mut encoder, &texts);
+            let mut rest = together.as_slice();
+            for text in &texts {
+                let alone = encode(&mut encoder, std::slice::from_ref(text));
+                let among;
+                (among, rest) = rest.split_at(alone.len());
+                assert_eq!(alone, among, "{name}, {variant}, {} tokens", text.len());
+            }
+            assert!(rest.is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_a_quantized_encoder_takes_is_known_before() {
+    let device = to_spoil();
+    for name in ["bert-f16", "modernbert-classes-f32", "nomic-bert-f16"] {
+        let options = EncoderOptions::default();
+        let (_directory, checkpoint) = quantized(name, Format::Int8);
+        let (_floats, int4) = quantized(name, Format::Int4);
+        let estimate = GpuEncoder::estimate(&checkpoint, &options).unwrap();
+        assert!(estimate.weights > GpuEncoder::estimate(&int4, &options).unwrap().weights);
+        drop(GpuEncoder::load(&device, &checkpoint, &options).unwrap());
+        let before = device.bytes_made();
+        let encoder = GpuEncoder::load(&device, &checkpoint, &options).unwrap();
+        assert_eq!(encoder.memory_report(), estimate);
+        let made = device.bytes_made() - before;
+        let (least, most) = (estimate.total(), estimate.total() + 80 * (32 + 16));
+        assert!(
+            made >= least && made <= most,
+            "{name}: {made} bytes, {estimate:?}"
+        );
     }
 }
 
@@ -515,6 +652,24 @@ fn every_kernel_of_an_encoder_ran_in_a_self_test() {
             let encoder = GpuEncoder::load(device, &checkpoint, &options).unwrap();
             for kernel in encoder.kernels_in_use() {
                 assert!(device.was_tried(kernel), "{variant}: {kernel:?}");
+            }
+        }
+    }
+    for name in ["modernbert-entities-bf16", "qwen3-embedding-bf16"] {
+        let (_directory, checkpoint) = quantized(name, Format::Int8);
+        for (shared, variant) in variants() {
+            let device = match shared.features() {
+                Features::NONE => &bare,
+                _ => &whole,
+            };
+            device.forget_tests();
+            let options = EncoderOptions {
+                checked_shaders: false,
+                ..options(variant)
+            };
+            let encoder = GpuEncoder::load(device, &checkpoint, &options).unwrap();
+            for kernel in encoder.kernels_in_use() {
+                assert!(device.was_tried(kernel), "{name}, {variant}: {kernel:?}");
             }
         }
     }

@@ -840,3 +840,37 @@ ENCODERS = [
         files=pooled("mean_tokens"),
     ),
 ]
+
+# What GGUF files are made from and is not kept: encoders whose widths are multiples of 32, or of 256.
+PASSING_ENCODERS = [
+    Family(
+        "bert-even",
+        "BertModel",
+        BertConfig(**encoder_shapes(hidden_size=64, intermediate_size=96, num_attention_heads=2)),
+        F16,
+        [1, 7, 40],
+        pooling="first",
+    ),
+    Family(
+        "bert-wide",
+        "BertModel",
+        BertConfig(**encoder_shapes(hidden_size=256, intermediate_size=160, num_attention_heads=4, num_hidden_layers=1)),
+        F16,
+        [1, 40],
+        pooling="mean",
+    ),
+    Family(
+        "nomic-bert-even",
+        "NomicBertModel",
+        NomicBertConfig(
+            vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=2,
+            max_position_embeddings=48, type_vocab_size=2,
+        ),
+        F16,
+        [1, 9, 44],
+        hub=hub_nomic,
+        foreign=True,
+        pooling="mean",
+        pairs=True,
+    ),
+]

@@ -80,6 +80,8 @@ class Gguf:
     without_pre: bool = False
     # What llama.cpp makes of the whole file by itself (`enum llama_ftype`), as its tool llama-quantize does.
     ftype: int | None = None
+    # Whether texts are asked of sentence-transformers too.
+    texts: bool = False
 
 
 def always(kind: Kind) -> Callable[[str, int], Kind]:
@@ -139,6 +141,18 @@ FILES = [
     Gguf("gguf-llama-q5_k", "llama-wide", "llama", mostly(Kind.Q5_K, Kind.Q5_1), passing=True),
     Gguf("gguf-llama-iq4_xs", "llama-wide", "llama", mostly(Kind.IQ4_XS, Kind.IQ4_NL), passing=True),
     Gguf("gguf-llama-q8_k", "llama-wide", "llama", mostly(Kind.Q8_K, Kind.Q5_0), passing=True),
+]
+
+# Encoders: `gguf_encoders`.
+ENCODER_FILES = [
+    Gguf("gguf-bert-f16", "bert-f16", "bert", always(Kind.F16), texts=True),
+    Gguf("gguf-bert-first-token-q8_0", "bert-even", "bert", always(Kind.Q8_0), passing=True),
+    Gguf("gguf-bert-q4_0", "bert-even", "bert", always(Kind.Q4_0), passing=True),
+    Gguf("gguf-bert-q5_1", "bert-even", "bert", always(Kind.Q5_1), passing=True),
+    # MOSTLY_Q4_K_M.
+    Gguf("gguf-bert-q4_k_m", "bert-wide", "bert", always(Kind.F32), passing=True, ftype=15),
+    Gguf("gguf-nomic-bert-f16", "nomic-bert-f16", "nomic-bert", always(Kind.F16)),
+    Gguf("gguf-nomic-bert-q8_0", "nomic-bert-even", "nomic-bert", always(Kind.Q8_0), passing=True),
 ]
 
 

@@ -36,6 +36,7 @@ import json
 import pathlib
 import shutil
 import sys
+import tempfile
 import zlib
 from dataclasses import replace
 
@@ -45,8 +46,9 @@ from torch.overrides import TorchFunctionMode
 
 from adapters import ADAPTED, golden_adapters
 from cross_encoders import golden_pairs
-from families import DECODERS, ENCODERS, FOUR, WIDE
-from gguf_files import FILES, write_gguf
+from families import DECODERS, ENCODERS, FOUR, PASSING_ENCODERS, WIDE
+from gguf_encoders import write_encoder
+from gguf_files import ENCODER_FILES, FILES, write_gguf
 from packed_files import PACKED, pack_model
 from sentence_encoders import golden_texts
 from token_classifiers import golden_entities
@@ -86,6 +88,10 @@ def main() -> None:
     for file in FILES:
         if not wanted or file.name in wanted:
             golden_gguf(file)
+            print(file.name, size(HERE / file.name))
+    for file in ENCODER_FILES:
+        if not wanted or file.name in wanted:
+            golden_gguf_encoder(file)
             print(file.name, size(HERE / file.name))
     for packed in PACKED:
         if not wanted or packed.name in wanted:
@@ -209,21 +215,7 @@ def golden_encoder(family) -> None:
         types = (torch.arange(length) > length // 3).long()[None]
         if family.pairs:
             given["token_type_ids"] = types
-        with torch.no_grad(), InFloat64():
-            out = model(tokens, **given)
-        if family.pooling == "mean":
-            vector = out.last_hidden_state[0].mean(0)
-            vector = vector / vector.norm()
-        elif family.pooling == "last":
-            vector = out.last_hidden_state[0, -1]
-            vector = vector / vector.norm()
-        elif family.pooling == "first":
-            vector = out.last_hidden_state[0, 0]
-            vector = vector / vector.norm()
-        else:
-            # Of a text, or of each of its tokens.
-            vector = out.logits[0]
-        assert vector.dtype == torch.float64
+        vector = encode(family, model, tokens, given)
         cases.append({"tokens": tokens[0].tolist()} | ({"types": types[0].tolist()} if family.pairs else {}))
         expected.append(vector)
     write(folder, {"cases": cases}, expected)
@@ -236,6 +228,57 @@ def golden_encoder(family) -> None:
         (folder / file).write_text(json.dumps(text, indent=1) + "\n")
     if family.texts:
         golden_texts(family, folder)
+
+
+def encode(family, model, tokens: torch.Tensor, given: dict) -> torch.Tensor:
+    """The vector of a text, or the scores of it or of each of its tokens."""
+    with torch.no_grad(), InFloat64():
+        out = model(tokens, **given)
+    if family.pooling == "mean":
+        vector = out.last_hidden_state[0].mean(0)
+        vector = vector / vector.norm()
+    elif family.pooling == "last":
+        vector = out.last_hidden_state[0, -1]
+        vector = vector / vector.norm()
+    elif family.pooling == "first":
+        vector = out.last_hidden_state[0, 0]
+        vector = vector / vector.norm()
+    else:
+        vector = out.logits[0]
+    assert vector.dtype == torch.float64
+    return vector
+
+
+def golden_gguf_encoder(file) -> None:
+    """As `golden_gguf`, of an encoder."""
+    family = next(family for family in ENCODERS + PASSING_ENCODERS if family.name == file.source)
+    if file.passing:
+        make(family)
+        golden_encoder(family)
+    source, folder = HERE / file.source, HERE / file.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    model = load(family, source)
+    held, sums = write_encoder(file, family, folder, model.config, model.state_dict())
+    model.load_state_dict(held)
+    golden = json.loads((source / "golden.json").read_text())
+    expected = []
+    for case in golden["cases"]:
+        tokens = torch.tensor([case["tokens"]])
+        given = {"attention_mask": torch.ones_like(tokens)}
+        if family.pairs:
+            given["token_type_ids"] = torch.tensor([case["types"]])
+        expected.append(encode(family, model, tokens, given))
+    write(folder, {"cases": golden["cases"], "dequantized": sums}, expected)
+    if file.texts:
+        # sentence-transformers reads the same model as a directory.
+        with tempfile.TemporaryDirectory() as directory:
+            directory = pathlib.Path(directory)
+            model.to(torch.float32).save_pretrained(directory)
+            golden_texts(family, directory)
+            shutil.copy(directory / "texts.json", folder)
+    if file.passing:
+        shutil.rmtree(source)
 
 
 def golden_gguf(file) -> None:

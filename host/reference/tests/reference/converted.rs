@@ -1,9 +1,15 @@
 //! What rounding the weights to int8 and int4 does to logits, and that the same numbers give the same logits whatever
 //! file they lie in.
 
-use tidegate_reference::ReferenceDecoder;
-use tidegate_reference::golden::{self, DECODERS};
-use tidegate_weights::{Checkpoint, Format, ReadWhole, convert};
+use std::path::Path;
+
+use tidegate_contract::EncoderText;
+use tidegate_reference::golden::{self, DECODERS, ENCODERS, GGUF_ENCODERS, REENCODED_ENCODERS};
+use tidegate_reference::{ReferenceDecoder, ReferenceEncoder, wide};
+use tidegate_weights::{
+    Checkpoint, EncoderConfig, EncoderLayerTensor, EncoderTensor, Format, Quantization, ReadWhole,
+    convert,
+};
 
 use crate::support::{checkpoint, decoder_of, logits, sequence};
 
@@ -72,4 +78,98 @@ fn the_same_quantized_numbers_give_the_same_logits_from_either_file() {
             _ => assert!(error < 0.05, "{error}"),
         }
     }
+}
+
+fn opened(directory: &Path) -> Checkpoint {
+    let checkpoint = Checkpoint::open(directory, &ReadWhole).unwrap();
+    checkpoint.check().unwrap();
+    checkpoint
+}
+
+/// What a model makes of a few texts, pairs where it tells them apart.
+fn vectors(checkpoint: &Checkpoint) -> Vec<f64> {
+    let config = checkpoint.encoder().unwrap();
+    let tokens: Vec<u32> = (0..30).map(|i| (7 + i * i * 5) % 64).collect();
+    let types: Vec<u32> = (0..30).map(|i| u32::from(i > 11)).collect();
+    let texts = [1, 9, 30].map(|length| EncoderText {
+        tokens: &tokens[..length],
+        types: match config.token_types() {
+            1 => &[],
+            _ => &types[..length],
+        },
+    });
+    let mut vectors = Vec::new();
+    let encoder = ReferenceEncoder::load(checkpoint, 80).unwrap();
+    encoder.wide_encode(&texts, &mut vectors).unwrap();
+    vectors
+}
+
+/// Every architecture with widths that can be quantized, and every GGUF file: a conversion says the same of the model, its matrices
+/// are those that encoding makes, however they lie together in the file, and its vectors are about the same.
+#[test]
+fn encoders_are_converted_to_int8_and_int4() {
+    let mut fused = 0;
+    let gguf = GGUF_ENCODERS.into_iter().chain(REENCODED_ENCODERS);
+    for name in ENCODERS.into_iter().chain(gguf) {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || match golden::model(name).is_file() {
+            true => checkpoint(name),
+            false => opened(directory.path()),
+        };
+        if !golden::model(name).is_file() {
+            wide::encoder(name, directory.path()).unwrap();
+        }
+        let before = open();
+        let expected = vectors(&before);
+        // int4 of random weights is far off: what is tested is that no tensor is another.
+        for (format, most) in [(Format::Int8, 0.05), (Format::Int4, 0.6)] {
+            let quantization = match format {
+                Format::Int8 => Quantization::Int8,
+                _ => Quantization::Int4,
+            };
+            let out = tempfile::tempdir().unwrap();
+            let report = convert(&before, format, out.path(), &mut |_, _| {}).unwrap();
+            let after = opened(out.path());
+            let (config, said) = (before.encoder().unwrap(), after.encoder().unwrap());
+            let mut decoder = config.decoder.clone();
+            if let Some(decoder) = &mut decoder {
+                decoder.quantization = Some(quantization);
+            }
+            let same = EncoderConfig {
+                architecture: said.architecture.clone(),
+                quantization: Some(quantization),
+                decoder,
+                ..config.clone()
+            };
+            assert_eq!(*said, same, "{name}");
+
+            let encoded = open().encoded(format).unwrap();
+            let (mut quantized, mut bytes) = (0, 0);
+            for tensor in config.tensors() {
+                let [found, wanted] =
+                    [&after, &encoded].map(|model| model.encoder_tensor(tensor).unwrap());
+                assert_eq!(found.format(), wanted.format(), "{name}: {tensor:?}");
+                assert_eq!(found.to_f32(), wanted.to_f32(), "{name}: {tensor:?}");
+                quantized += usize::from(!found.format().is_float());
+                bytes += found.bytes();
+                let of_three = EncoderTensor::Layer(0, EncoderLayerTensor::Value);
+                fused += usize::from(tensor == of_three && found.name().contains("Wqkv"));
+            }
+            assert_eq!(bytes, report.bytes_after, "{name}");
+            let narrow = config.hidden % 32 != 0;
+            assert_eq!(report.left_as_they_are.is_empty(), !narrow, "{name}");
+            assert!(narrow || quantized > 6 * config.layers.len(), "{name}");
+            let found = vectors(&after);
+            let error = error(&found, &expected);
+            // A score by itself may be near 0, beside which an error is larger.
+            let most = if config.head.scores() == Some(1) {
+                3.0 * most
+            } else {
+                most
+            };
+            assert!(error <= most, "{name}, {format:?}: {error:.4}");
+            assert!(narrow || error > 1e-6, "{name}, {format:?}: {error:.2e}");
+        }
+    }
+    assert!(fused >= 2 * 6, "{fused} fused tensors");
 }

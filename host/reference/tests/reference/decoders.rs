@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use tidegate_reference::golden::{
-    self, DECODERS, GGUF_DECODERS, PACKED_DECODERS, REENCODED_DECODERS,
+    self, DECODERS, GGUF_DECODERS, GGUF_ENCODERS, PACKED_DECODERS, REENCODED_DECODERS,
+    REENCODED_ENCODERS,
 };
-use tidegate_weights::Checkpoint;
+use tidegate_weights::{Checkpoint, EncoderConfig};
 
 use crate::support::{assert_close, checkpoint, decoder_of, logits, sequence};
 
@@ -86,6 +87,24 @@ fn a_gguf_holds_the_tensors_of_its_safetensors() {
             assert_eq!(rows(&gguf, tensor), rows(&directory, tensor), "{tensor:?}");
         }
     }
+    for (gguf, directory) in [
+        ("gguf-bert-f16", "bert-f16"),
+        ("gguf-nomic-bert-f16", "nomic-bert-f16"),
+    ] {
+        let (gguf, directory) = (checkpoint(gguf), checkpoint(directory));
+        let config = directory.encoder().unwrap();
+        let rows = |checkpoint: &Checkpoint, tensor| -> Vec<f32> {
+            checkpoint.encoder_tensor(tensor).unwrap().to_f32().unwrap()
+        };
+        for tensor in config.tensors() {
+            assert_eq!(rows(&gguf, tensor), rows(&directory, tensor), "{tensor:?}");
+        }
+        let said = EncoderConfig {
+            architecture: config.architecture.clone(),
+            ..gguf.encoder().unwrap().clone()
+        };
+        assert_eq!(said, *config);
+    }
 }
 
 /// The CRC-32 of every tensor that has its own place in the file, against the gguf package's dequantization and that of the
@@ -93,13 +112,15 @@ fn a_gguf_holds_the_tensors_of_its_safetensors() {
 #[test]
 fn every_quantized_format_is_dequantized_bit_by_bit() {
     let names = GGUF_DECODERS.into_iter().chain(REENCODED_DECODERS);
-    for name in names.chain(PACKED_DECODERS) {
+    let encoders = GGUF_ENCODERS.into_iter().chain(REENCODED_ENCODERS);
+    for name in names.chain(PACKED_DECODERS).chain(encoders) {
         let sums = golden::dequantized(name).unwrap();
         let checkpoint = checkpoint(name).exact();
         // Matrices of experts lie one after another in one tensor.
         let mut found: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-        for tensor in checkpoint.decoder().unwrap().tensors() {
-            let tensor = checkpoint.tensor(tensor).unwrap();
+        // So do queries, keys and values of Nomic.
+        for tensor in checkpoint.all_tensors() {
+            let tensor = tensor.unwrap();
             // Of a fused tensor only a slice is read at a time.
             if ["attn_qkv", "ffn_up", "qkv_proj", "gate_up_proj"]
                 .iter()

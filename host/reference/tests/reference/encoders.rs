@@ -1,7 +1,7 @@
 //! Encoders against the transformers library in float64.
 
 use tidegate_contract::{DecodeError, Encoder, EncoderOutput, EncoderText, ScoreScale};
-use tidegate_reference::golden::{self, ENCODERS};
+use tidegate_reference::golden::{self, ENCODERS, GGUF_ENCODERS, REENCODED_ENCODERS};
 use tidegate_reference::{LoadError, ReferenceDecoder, ReferenceEncoder};
 
 use crate::support::{assert_close, checkpoint};
@@ -11,8 +11,20 @@ const TOLERANCE: f64 = 1e-12;
 
 #[test]
 fn every_encoder_gives_the_vectors_of_transformers() {
-    for name in ENCODERS {
-        let checkpoint = checkpoint(name);
+    check(&ENCODERS);
+}
+
+/// What a GGUF file holds, in the place of the weights that it was made from.
+#[test]
+fn every_gguf_encoder_gives_the_vectors_of_what_it_holds() {
+    check(&GGUF_ENCODERS);
+    check(&REENCODED_ENCODERS);
+}
+
+#[track_caller]
+fn check(names: &[&str]) {
+    for name in names {
+        let checkpoint = checkpoint(name).exact();
         checkpoint.check().unwrap();
         let mut encoder = ReferenceEncoder::load(&checkpoint, 80).unwrap();
         let cases = golden::encoder(name).unwrap();

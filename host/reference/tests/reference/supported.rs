@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tidegate_reference::golden::{
-    self, ADAPTED_DECODERS, DECODERS, ENCODERS, GGUF_DECODERS, PACKED_DECODERS, REENCODED_DECODERS,
+    self, ADAPTED_DECODERS, DECODERS, ENCODERS, GGUF_DECODERS, GGUF_ENCODERS, PACKED_DECODERS,
+    REENCODED_DECODERS, REENCODED_ENCODERS,
 };
 use tidegate_text::Tokenizer;
 use tidegate_weights::{
@@ -41,6 +42,11 @@ const VECTORS: Proof = Proof(
     "host/reference/tests/reference/encoders.rs",
     "encoders",
     "every_encoder_gives_the_vectors_of_transformers",
+);
+const GGUF_VECTORS: Proof = Proof(
+    "host/reference/tests/reference/encoders.rs",
+    "encoders",
+    "every_gguf_encoder_gives_the_vectors_of_what_it_holds",
 );
 const BLOCKS: Proof = Proof(
     "host/weights/src/format/stored_tests.rs",
@@ -151,26 +157,24 @@ struct Golden {
 }
 
 fn goldens() -> Vec<Golden> {
-    let lists: [(&[&'static str], Proof); 5] = [
+    let lists: [(&[&'static str], Proof); 7] = [
         (&DECODERS, FAMILIES),
         (&ENCODERS, VECTORS),
         (&GGUF_DECODERS, GGUF),
         (&REENCODED_DECODERS, GGUF),
         (&PACKED_DECODERS, PACKED),
+        (&GGUF_ENCODERS, GGUF_VECTORS),
+        (&REENCODED_ENCODERS, GGUF_VECTORS),
     ];
     let each = lists
         .into_iter()
         .flat_map(|(names, proof)| names.iter().map(move |name| (*name, proof)));
     each.map(|(name, proof)| {
         let checkpoint = checkpoint(name);
-        let mut stored = BTreeSet::new();
+        let stored = checkpoint.all_tensors();
+        let stored = stored.map(|tensor| tensor.unwrap().stored()).collect();
         let (architecture, makes, embeds_by_decoder) = match checkpoint.architecture() {
-            Architecture::Decoder(config) => {
-                for tensor in config.tensors() {
-                    stored.insert(checkpoint.tensor(tensor).unwrap().stored());
-                }
-                (config.architecture.clone(), "text", false)
-            }
+            Architecture::Decoder(config) => (config.architecture.clone(), "text", false),
             Architecture::Encoder(config) => {
                 let makes = match config.head {
                     EncoderHead::Embedding(_) => "embeddings",
@@ -310,15 +314,15 @@ fn page() -> Page {
 
     page.heading(
         "GGUF files",
-        "`general.architecture`.",
-        "| `general.architecture` | models | test |",
+        "`general.architecture`, and what such a model makes.",
+        "| `general.architecture` | makes | models | test |",
     );
     for name in Architecture::gguf_names() {
         let found = of(&|golden| golden.architecture == name && in_gguf(golden));
         if found.is_empty() {
             page.unproven.push(format!("{name} of GGUF files"));
         }
-        page.line(&format!("`{name}`"), &found);
+        page.line(&format!("`{name}` | {}", makes(&found)), &found);
     }
 
     page.heading(

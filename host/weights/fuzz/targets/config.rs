@@ -99,6 +99,10 @@ fn seeds() -> Vec<Vec<u8>> {
             r#""id2label":{"0":"O","1":"B-PER"},"classifier_bias":true,"#,
         ),
         with(
+            "NomicBertModel",
+            r#""n_inner":32,"rotary_emb_base":1e3,"quantization_config":{"quant_method":"tidegate","bits":8,"group_size":32},"#,
+        ),
+        with(
             "XLMRobertaModel",
             r#""pad_token_id":1,"type_vocab_size":1,"layer_norm_eps":1e-5,"#,
         ),

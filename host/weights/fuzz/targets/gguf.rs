@@ -7,7 +7,7 @@ mod common;
 
 use std::path::Path;
 
-use common::made::{BLOCKS, Files, Value, gguf, gguf_in};
+use common::made::{BLOCKS, Files, Value, gguf, gguf_encoder, gguf_in};
 use libfuzzer_sys::fuzz_target;
 use tidegate_weights::{Checkpoint, gguf_nearest, gguf_summary, gguf_vocabulary};
 
@@ -55,6 +55,13 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds.push(factors.bytes());
     let mut seeds: Vec<Vec<u8>> = seeds.iter().map(header).collect();
     seeds.push([&[1], gguf().bytes().as_slice()].concat());
+    for nomic in [false, true] {
+        let mut file = gguf_encoder(nomic);
+        seeds.push([&[1], file.bytes().as_slice()].concat());
+        // The header alone fits into what is fuzzed.
+        file.tensors.iter_mut().for_each(|tensor| tensor.3.clear());
+        seeds.push([&[0], file.bytes().as_slice()].concat());
+    }
     // Every format of blocks in the place of another.
     for (number, elements, ..) in BLOCKS {
         let mut file = gguf();

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tidegate_contract::GgufVocabulary;
 
-use crate::config::{Architecture, EncoderConfig, ModelConfig, encoder_family};
+use crate::config::{Architecture, Beside, EncoderConfig, ModelConfig, encoder_family};
 use crate::error::{CheckpointError, TensorError};
 use crate::format::Format;
 use crate::gguf::Gguf;
@@ -36,7 +36,7 @@ pub struct Checkpoint {
     path: PathBuf,
     architecture: Architecture,
     source: Source,
-    /// What a decoder's matrices are encoded to when they are read, if not what they are stored in.
+    /// What matrices are encoded to when they are read, if not what they are stored in.
     encoding: Option<Format>,
     /// Whether what no kernel reads is handed on in f32, with nothing lost.
     exact: bool,
@@ -52,6 +52,8 @@ enum Source {
         weights: Weights,
         /// The bytes of `config.json`.
         config: FileBytes,
+        /// What stands beside it.
+        beside: Beside,
     },
     Gguf(Box<Gguf>),
     Random {
@@ -88,14 +90,13 @@ impl Checkpoint {
         }
     }
 
-    /// The same decoder with its matrices in `format`, as [`convert`](crate::convert) would write them: encoded when they
+    /// The same model with its matrices in `format`, as [`convert`](crate::convert) would write them: encoded when they
     /// are read, each time anew, with nothing written. What the format cannot store stays as it is stored.
     ///
-    /// `None` where rows cannot be encoded to the format ([`Format::Q4K`], [`Format::Q6K`]), or where the model is an
-    /// encoder.
+    /// `None` where rows cannot be encoded to the format ([`Format::Q4K`], [`Format::Q6K`]).
     #[must_use]
     pub fn encoded(self, format: Format) -> Option<Checkpoint> {
-        (format.is_encoded() && self.decoder().is_some()).then(|| Checkpoint {
+        format.is_encoded().then(|| Checkpoint {
             encoding: Some(format),
             ..self
         })
@@ -124,16 +125,26 @@ impl Checkpoint {
         &self.loras
     }
 
-    /// The tensors of a decoder that are handed on in another format than they are stored in, by that: how many, their
+    /// Every tensor, in a fixed order.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::tensor`], at the first of which that is so.
+    pub fn all_tensors(&self) -> impl Iterator<Item = Result<Tensor<'_>, TensorError>> {
+        let decoder = self.decoder().into_iter().flat_map(ModelConfig::tensors);
+        let encoder = self.encoder().into_iter().flat_map(EncoderConfig::tensors);
+        let decoder = decoder.map(|tensor| self.tensor(tensor));
+        decoder.chain(encoder.map(|tensor| self.encoder_tensor(tensor)))
+    }
+
+    /// The tensors that are handed on in another format than they are stored in, by that: how many, their
     /// sizes, and what the rows lost that were read so far.
     ///
     /// # Errors
     /// As [`Checkpoint::tensor`].
     pub fn reencoded(&self) -> Result<Vec<Reencoded>, TensorError> {
         let mut all: BTreeMap<(Stored, Format), Reencoded> = BTreeMap::new();
-        let tensors = self.decoder().into_iter().flat_map(ModelConfig::tensors);
-        for tensor in tensors {
-            let tensor = self.tensor(tensor)?;
+        for tensor in self.all_tensors() {
+            let tensor = tensor?;
             let stored = tensor.stored();
             if stored.is_kept() {
                 continue;
@@ -233,18 +244,43 @@ impl Checkpoint {
         };
         let config = self.encoder().ok_or_else(absent)?;
         let shape = config.shape(tensor).ok_or_else(absent)?;
-        match &self.source {
+        let stored = match &self.source {
             Source::Safetensors { weights, .. } => {
                 weights.encoder_tensor(config, tensor, &shape, &self.losses)
             }
-            Source::Gguf(_) | Source::Random { .. } => Err(absent()),
-        }
+            Source::Gguf(gguf) => gguf.encoder_tensor(config, tensor, &shape, &self.losses),
+            Source::Random { .. } => Err(absent()),
+        }?;
+        Ok(match self.encoding {
+            Some(format) => match encoder_format_of(format, tensor, &shape) {
+                Some(format) => stored.encoded(format),
+                None => stored.exact(),
+            },
+            None if self.exact => stored.exact(),
+            None => stored,
+        })
+    }
+
+    /// The same tensor with nothing lost.
+    pub(crate) fn exact_encoder_tensor(
+        &self,
+        tensor: EncoderTensor,
+    ) -> Result<Tensor<'_>, TensorError> {
+        Ok(self.encoder_tensor(tensor)?.exact())
     }
 
     /// What `config.json` says, if there is one.
     pub(crate) fn config_object(&self) -> Option<Map<String, Value>> {
         match &self.source {
             Source::Safetensors { config, .. } => serde_json::from_slice((**config).as_ref()).ok(),
+            Source::Gguf(_) | Source::Random { .. } => None,
+        }
+    }
+
+    /// What stands beside `config.json`, if there is one.
+    pub(crate) fn beside(&self) -> Option<&Beside> {
+        match &self.source {
+            Source::Safetensors { beside, .. } => Some(beside),
             Source::Gguf(_) | Source::Random { .. } => None,
         }
     }
@@ -307,11 +343,15 @@ impl Checkpoint {
                     (layer, name.to_owned()),
                 )
             }
-            (Source::Gguf(gguf), Architecture::Decoder(config)) => {
-                let key = format!("{}.block_count", config.architecture);
-                (self.path.clone(), key, gguf.surplus(config)?)
+            (Source::Gguf(gguf), architecture) => {
+                let name = match architecture {
+                    Architecture::Decoder(config) => &config.architecture,
+                    Architecture::Encoder(config) => &config.architecture,
+                };
+                let key = format!("{name}.block_count");
+                (self.path.clone(), key, gguf.surplus(layers)?)
             }
-            _ => return None,
+            (Source::Random { .. }, _) => return None,
         };
         Some(CheckpointError::SurplusLayer {
             path,
@@ -325,7 +365,9 @@ impl Checkpoint {
     /// Bytes of its configuration and its weights.
     fn file_bytes(&self) -> u64 {
         let bytes = match &self.source {
-            Source::Safetensors { weights, config } => {
+            Source::Safetensors {
+                weights, config, ..
+            } => {
                 let files = weights.store.files().map(|(_, bytes)| bytes.len());
                 (**config).as_ref().len() + files.sum::<usize>()
             }
@@ -371,7 +413,9 @@ impl Checkpoint {
             add(Path::new("encoding"), format.name().as_bytes());
         }
         match &self.source {
-            Source::Safetensors { weights, config } => {
+            Source::Safetensors {
+                weights, config, ..
+            } => {
                 add(Path::new("config.json"), (**config).as_ref());
                 weights
                     .store
@@ -405,6 +449,26 @@ pub(crate) fn format_of(format: Format, tensor: DecoderTensor, shape: &[usize]) 
     } else {
         Format::F32
     }
+}
+
+/// The format a tensor of an encoder gets where a whole model is asked for in `format`: nothing where it stays as it is
+/// stored. Tables that are added to words stay, since that is done once while a model is loaded; the words and the head of an
+/// int4 model are int8, as those of decoders.
+pub(crate) fn encoder_format_of(
+    format: Format,
+    tensor: EncoderTensor,
+    shape: &[usize],
+) -> Option<Format> {
+    let format = match tensor {
+        EncoderTensor::Positions | EncoderTensor::Types => return None,
+        EncoderTensor::Words | EncoderTensor::HeadDense | EncoderTensor::HeadOutput
+            if format == Format::Int4 =>
+        {
+            Format::Int8
+        }
+        _ => format,
+    };
+    matches!(*shape, [_, width] if width.is_multiple_of(format.block())).then_some(format)
 }
 
 /// Whether a tensor of this shape is a matrix whose rows the format can store. What says which experts a row goes through is

@@ -52,6 +52,7 @@ impl Checkpoint {
             source: Source::Safetensors {
                 weights: Weights::new(store, &architecture),
                 config: config_bytes,
+                beside,
             },
             architecture,
             encoding: None,
@@ -63,10 +64,10 @@ impl Checkpoint {
 }
 
 fn open_gguf(path: &Path, files: &dyn ReadFile) -> Result<Checkpoint, CheckpointError> {
-    let (gguf, config) = Gguf::open(path, files)?;
+    let (gguf, architecture) = Gguf::open(path, files)?;
     Ok(Checkpoint {
         path: path.to_owned(),
-        architecture: Architecture::Decoder(config),
+        architecture,
         source: Source::Gguf(Box::new(gguf)),
         encoding: None,
         exact: false,

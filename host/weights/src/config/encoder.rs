@@ -2,7 +2,7 @@
 
 use tidegate_contract::ScoreScale;
 
-use super::{Activation, ModelConfig, Rope};
+use super::{Activation, ModelConfig, Quantization, Rope};
 
 /// How the rows of a text become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +162,8 @@ pub struct EncoderConfig {
     pub head: EncoderHead,
     /// What stands before the linear layer that makes scores, where something does: of tokens it may be all of the head.
     pub scoring: Option<Scoring>,
+    /// How `config.json` says the weights are stored.
+    pub quantization: Option<Quantization>,
     /// The decoder that it is stored as, where it is one without its head.
     pub decoder: Option<Box<ModelConfig>>,
 }

@@ -11,7 +11,8 @@ use super::raw::Raw;
 use super::rope_json::{self, Around};
 use super::{
     Activation, Beside, ConfigError, EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer,
-    HeadActivation, LayerConfig, ModelConfig, Pooling, Rope, Scoring, values_json,
+    HeadActivation, LayerConfig, ModelConfig, Pooling, Quantization, Rope, Scoring,
+    quantization_json, values_json,
 };
 
 /// Whose keys and names of tensors an encoder has.
@@ -111,7 +112,12 @@ pub(crate) fn encoder_family(architecture: &str) -> EncoderFamily {
     let known = ARCHITECTURES
         .iter()
         .find(|(name, ..)| *name == architecture);
-    known.map_or(Family::Bert, |(_, family, _)| *family)
+    match (known, architecture) {
+        (Some((_, family, _)), _) => *family,
+        // As GGUF files call it.
+        (None, "nomic-bert") => Family::NomicBert,
+        (None, _) => Family::Bert,
+    }
 }
 
 /// Reads an encoder's configuration; nothing if `architecture` is not one.
@@ -128,6 +134,7 @@ pub(super) fn encoder(
     };
     let family = *family;
     family.refuse_what_is_not_implemented(config)?;
+    let quantization = own_quantization(config)?;
     let sizes = family.sizes(config)?.check()?;
     let (ropes, layers) = family.layers(config, sizes)?;
     let first_position = family.first_position(config, sizes.context)?;
@@ -188,6 +195,7 @@ pub(super) fn encoder(
             },
         },
         head,
+        quantization,
         decoder: None,
     }))
 }
@@ -260,8 +268,25 @@ pub(super) fn of_decoder(
         context: most_tokens(beside, decoder.context)?,
         head: EncoderHead::Embedding(pooling),
         scoring: None,
+        quantization: decoder.quantization,
         decoder: Some(Box::new(decoder)),
     })
+}
+
+/// How the weights are stored: as `convert` writes them, if not in floats.
+fn own_quantization(config: Raw<'_>) -> Result<Option<Quantization>, ConfigError> {
+    let key = "quantization_config";
+    let Some(said) = config.object(key)? else {
+        return Ok(None);
+    };
+    match said.text("quant_method")? {
+        Some("tidegate") => quantization_json::quantization(config),
+        other => Err(ConfigError::unsupported(
+            key,
+            other.unwrap_or("of no quant_method"),
+            "none (f32, f16 or bf16 weights) or tidegate for encoders",
+        )),
+    }
 }
 
 /// Most tokens of a text, as sentence-transformers limits them.
@@ -293,14 +318,6 @@ impl EncoderFamily {
                 "position_embedding_type",
                 kind,
                 "absolute",
-            ));
-        }
-        if let Some(quantization) = config.get("quantization_config") {
-            let supported = "none (f32, f16 or bf16 weights) for encoders";
-            return Err(ConfigError::unsupported(
-                "quantization_config",
-                quantization,
-                supported,
             ));
         }
         let flags: &[&str] = match self {

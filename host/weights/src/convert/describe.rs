@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::{Architecture, Beside, ModelConfig, Quantization, RopeScaling};
+use crate::config::{
+    Activation, Architecture, Beside, EncoderConfig, EncoderHead, ModelConfig, Pooling,
+    Quantization, RopeScaling,
+};
 
 /// The `config.json` of a model whose own is `original`, or that has none; nothing where no family of the transformers
 /// library has these properties together. `bits` are those of a number.
@@ -24,6 +27,160 @@ pub(super) fn describe(
         object.insert("eos_token_id".to_owned(), json!(config.eos_tokens));
     }
     means(&object, config, quantization).then_some(object)
+}
+
+/// A `config.json` and what stands beside it.
+pub(super) struct Described {
+    pub(super) config: Map<String, Value>,
+    /// Other files by their paths.
+    pub(super) beside: Vec<(&'static str, Value)>,
+}
+
+impl Described {
+    /// One that has nothing beside it.
+    pub(super) fn alone(config: Map<String, Value>) -> Described {
+        Described {
+            config,
+            beside: Vec::new(),
+        }
+    }
+}
+
+/// The same of an encoder, with the files of sentence-transformers beside it, which are `beside` where there are any.
+pub(super) fn describe_encoder(
+    config: &EncoderConfig,
+    original: Option<Map<String, Value>>,
+    beside: Option<&Beside>,
+    (quantization, bits): (Quantization, u32),
+) -> Option<Described> {
+    let (mut object, files) = match (original, beside) {
+        (Some(original), Some(beside)) => (original, files_beside(beside)),
+        _ => invent_encoder(config)?,
+    };
+    object.insert(
+        "quantization_config".to_owned(),
+        json!({"quant_method": "tidegate", "bits": bits, "group_size": crate::format::GROUP}),
+    );
+    let read = Beside {
+        modules: list(&files, MODULES),
+        pooling: table(&files, POOLING),
+        sentence: table(&files, SENTENCE),
+        generation: None,
+    };
+    let Ok(Architecture::Encoder(read)) = Architecture::from_json(&object, &read) else {
+        return None;
+    };
+    let decoder = config.decoder.clone().map(|mut decoder| {
+        decoder.quantization = Some(quantization);
+        // What `generation_config.json` adds to them ends no vector.
+        if let Some(read) = &read.decoder {
+            decoder.eos_tokens.clone_from(&read.eos_tokens);
+        }
+        decoder
+    });
+    let expected = EncoderConfig {
+        architecture: read.architecture.clone(),
+        quantization: Some(quantization),
+        decoder,
+        ..config.clone()
+    };
+    (read == expected).then_some(Described {
+        config: object,
+        beside: files,
+    })
+}
+
+const MODULES: &str = "modules.json";
+const POOLING: &str = "1_Pooling/config.json";
+const SENTENCE: &str = "sentence_bert_config.json";
+
+fn list(files: &[(&'static str, Value)], name: &str) -> Option<Vec<Value>> {
+    let (_, file) = files.iter().find(|(known, _)| *known == name)?;
+    file.as_array().cloned()
+}
+
+fn table(files: &[(&'static str, Value)], name: &str) -> Option<Map<String, Value>> {
+    let (_, file) = files.iter().find(|(known, _)| *known == name)?;
+    file.as_object().cloned()
+}
+
+fn files_beside(beside: &Beside) -> Vec<(&'static str, Value)> {
+    let table = |table: &Option<Map<String, Value>>| table.clone().map(Value::Object);
+    let files = [
+        (MODULES, beside.modules.clone().map(Value::Array)),
+        (POOLING, table(&beside.pooling)),
+        (SENTENCE, table(&beside.sentence)),
+    ];
+    let there = files.into_iter();
+    there
+        .filter_map(|(name, file)| Some((name, file?)))
+        .collect()
+}
+
+/// Keys of transformers, and of Nomic's maker: of an encoder out of a GGUF file.
+fn invent_encoder(
+    config: &EncoderConfig,
+) -> Option<(Map<String, Value>, Vec<(&'static str, Value)>)> {
+    let EncoderHead::Embedding(pooling) = &config.head else {
+        return None;
+    };
+    let nomic = config.gated;
+    let value = match nomic {
+        true => json!({
+            "architectures": ["NomicBertModel"],
+            "vocab_size": config.vocabulary,
+            "n_embd": config.hidden,
+            "n_inner": config.intermediate,
+            "n_layer": config.layers.len(),
+            "n_head": config.heads,
+            "n_positions": config.context,
+            "type_vocab_size": config.types,
+            "layer_norm_epsilon": config.norm_epsilon,
+            "activation_function": "swiglu",
+            "rotary_emb_base": config.ropes.first()?.theta,
+        }),
+        false => json!({
+            "architectures": ["BertModel"],
+            "vocab_size": config.vocabulary,
+            "hidden_size": config.hidden,
+            "intermediate_size": config.intermediate,
+            "num_hidden_layers": config.layers.len(),
+            "num_attention_heads": config.heads,
+            "max_position_embeddings": config.positions,
+            "type_vocab_size": config.types,
+            "layer_norm_eps": config.norm_epsilon,
+            "hidden_act": match config.activation {
+                Activation::Gelu => "gelu",
+                Activation::GeluTanh => "gelu_pytorch_tanh",
+                Activation::Silu => "silu",
+            },
+        }),
+    };
+    let Value::Object(object) = value else {
+        return None;
+    };
+    let mode = match pooling {
+        Pooling::Mean => "pooling_mode_mean_tokens",
+        Pooling::First => "pooling_mode_cls_token",
+        Pooling::Last => "pooling_mode_lasttoken",
+    };
+    let module = |index: usize, path: &str, kind: &str| {
+        json!({"idx": index, "name": index.to_string(), "path": path,
+            "type": format!("sentence_transformers.models.{kind}")})
+    };
+    let modules = json!([
+        module(0, "", "Transformer"),
+        module(1, "1_Pooling", "Pooling"),
+        module(2, "2_Normalize", "Normalize"),
+    ]);
+    let mut pooling = Map::new();
+    pooling.insert("word_embedding_dimension".to_owned(), json!(config.hidden));
+    pooling.insert(mode.to_owned(), json!(true));
+    let mut files = vec![(MODULES, modules), (POOLING, Value::Object(pooling))];
+    if config.positions > config.context {
+        files.push((SENTENCE, json!({"max_seq_length": config.context})));
+    }
+    Some((object, files))
 }
 
 /// Whether the text means the model: the same in all but names, how weights are stored, and the last bits of a scale

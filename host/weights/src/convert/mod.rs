@@ -1,9 +1,10 @@
-//! Weight-only quantization: any decoder to this project's int8 or int4, as safetensors with a `config.json`.
+//! Weight-only quantization: any decoder or encoder to this project's int8 or int4, as safetensors with a `config.json`.
 //!
 //! A matrix `name` becomes `name`, I8 `[rows, width]` or U8 `[rows, width / 2]` (two nibbles a byte, the first element
-//! low), and `name_scale`, F16 `[rows, width / 32]`. Norms, biases and rows that are no multiple of 32 stay floats. Of an
-//! int4 model the embedding and the head are int8: the loss by them is the largest, and of a small model they are a
-//! large part of the weights. `config.json` gets `"quantization_config": {"quant_method": "tidegate", "bits": 8,
+//! low), and `name_scale`, F16 `[rows, width / 32]`. Norms, biases and rows that are no multiple of 32 stay floats, and so do an
+//! encoder's positions and token types, which are added to words once while a model is loaded. Of an int4 model the embedding and
+//! the head are int8: the loss by them is the largest, and of a small model they are a large part of the weights. Matrices that an
+//! architecture has as one (queries, keys and values of ModernBERT) are written as one. `config.json` gets `"quantization_config": {"quant_method": "tidegate", "bits": 8,
 //! "group_size": 32}`.
 
 mod describe;
@@ -20,14 +21,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use plan::{Kind, Planned};
+use describe::Described;
+use plan::{Kind, Part, Planned};
 use write::Pending;
 
 use crate::checkpoint::Checkpoint;
-use crate::config::{ModelConfig, Quantization};
+use crate::config::{Architecture, Quantization};
 use crate::error::TensorError;
 use crate::format::Format;
 use crate::safetensors::{INDEX, WHOLE};
+use crate::tensor::Tensor;
 
 /// Most bytes of data in one file.
 const LARGEST_SHARD: u64 = 2 << 30;
@@ -35,7 +38,7 @@ const LARGEST_SHARD: u64 = 2 << 30;
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvertReport {
-    /// The files, `config.json` last.
+    /// The files, `config.json` last; of an encoder also those of sentence-transformers beside it.
     pub files: Vec<PathBuf>,
     /// Bytes of the tensors as they were stored.
     pub bytes_before: u64,
@@ -44,7 +47,7 @@ pub struct ConvertReport {
     /// Matrices that were quantized.
     pub quantized: usize,
     /// Matrices that stayed floats because their rows are no multiple of 32, or because they say which experts a row goes
-    /// through.
+    /// through. An encoder's positions and token types are not among them.
     pub left_as_they_are: Vec<String>,
 }
 
@@ -63,12 +66,6 @@ pub enum ConvertError {
     Format {
         /// The format.
         format: Format,
-    },
-    /// The model is no decoder.
-    #[error("{path} is an encoder, only decoders are converted")]
-    Encoder {
-        /// The model.
-        path: PathBuf,
     },
     /// No family of the transformers library has the model's properties together.
     #[error("{path}: no config.json describes a model like this {architecture}")]
@@ -131,18 +128,27 @@ pub(crate) fn convert_in_shards(
         format => return Err(ConvertError::Format { format }),
     };
     let path = checkpoint.path().to_owned();
-    let config = checkpoint
-        .decoder()
-        .ok_or_else(|| ConvertError::Encoder { path: path.clone() })?;
-    let description = describe::describe(config, checkpoint.config_object(), quantization);
-    let description = description.ok_or_else(|| ConvertError::Description {
-        path,
-        architecture: config.architecture.clone(),
-    })?;
-
-    // What `config.json` will say of norms may be another thing than the source says.
-    let norm_offset = if config.post_norms { 1.0 } else { 0.0 };
-    let planned = plan::plan(checkpoint, config, norm_offset, format)?;
+    let undescribed = |architecture: &str| ConvertError::Description {
+        path: path.clone(),
+        architecture: architecture.to_owned(),
+    };
+    let original = checkpoint.config_object();
+    let (described, planned) = match checkpoint.architecture() {
+        Architecture::Decoder(config) => {
+            let described = describe::describe(config, original, quantization);
+            let described = described.ok_or_else(|| undescribed(&config.architecture))?;
+            // What `config.json` will say of norms may be another thing than the source says.
+            let norm_offset = if config.post_norms { 1.0 } else { 0.0 };
+            let planned = plan::plan(checkpoint, config, norm_offset, format)?;
+            (Described::alone(described), planned)
+        }
+        Architecture::Encoder(config) => {
+            let beside = checkpoint.beside();
+            let described = describe::describe_encoder(config, original, beside, quantization);
+            let described = described.ok_or_else(|| undescribed(&config.architecture))?;
+            (described, plan::plan_encoder(checkpoint, config, format)?)
+        }
+    };
     let shards = plan::shards(&planned, largest_shard);
     let names: Vec<String> = match shards.len() {
         1 => vec![WHOLE.to_owned()],
@@ -150,7 +156,7 @@ pub(crate) fn convert_in_shards(
             .map(|number| format!("model-{number:05}-of-{count:05}.safetensors"))
             .collect(),
     };
-    refuse_to_overwrite(out, &names)?;
+    refuse_to_overwrite(out, &names, &described)?;
     std::fs::create_dir_all(out).map_err(|source| ConvertError::write(out, source))?;
     let total = planned.iter().map(Planned::bytes).sum();
     let mut done = 0;
@@ -171,10 +177,18 @@ pub(crate) fn convert_in_shards(
         let index = json!({"metadata": {"total_size": total}, "weight_map": places});
         pending.push(write::small(out, INDEX, &index)?);
     }
-    pending.push(write::small(out, "config.json", &description.into())?);
+    for (name, content) in &described.beside {
+        let path = out.join(name);
+        let directory = path.parent().unwrap_or(out);
+        std::fs::create_dir_all(directory)
+            .map_err(|source| ConvertError::write(directory, source))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        pending.push(write::small(directory, &name, content)?);
+    }
+    pending.push(write::small(out, "config.json", &described.config.into())?);
     let files = keep(pending)?;
     sync_directory(out)?;
-    report(checkpoint, config, &planned, files)
+    report(checkpoint, &planned, files)
 }
 
 /// Gives every file its name, or none.
@@ -195,9 +209,14 @@ fn keep(pending: Vec<Pending>) -> Result<Vec<PathBuf>, ConvertError> {
     Ok(files)
 }
 
-fn refuse_to_overwrite(out: &Path, shards: &[String]) -> Result<(), ConvertError> {
+fn refuse_to_overwrite(
+    out: &Path,
+    shards: &[String],
+    described: &Described,
+) -> Result<(), ConvertError> {
     let taken = ["config.json", WHOLE, INDEX]
         .into_iter()
+        .chain(described.beside.iter().map(|(name, _)| *name))
         .chain(shards.iter().map(String::as_str))
         .map(|name| out.join(name))
         .find(|path| path.exists());
@@ -223,13 +242,16 @@ fn write_shard(
     };
     put(&write::header(shard))?;
     for planned in shard {
-        let tensor = checkpoint.tensor(planned.tensor)?;
-        let tensor = match planned.kind {
-            // What is handed on so already, and may have lost nothing by that, is not rounded again.
-            Kind::Quantized(format) if format == tensor.format() => tensor,
-            _ => tensor.exact(),
+        let part = |part: &Part| -> Result<Tensor<'_>, TensorError> {
+            let tensor = part.of(checkpoint)?;
+            Ok(match planned.kind {
+                // What is handed on so already, and may have lost nothing by that, is not rounded again.
+                Kind::Quantized(format) if format == tensor.format() => tensor,
+                _ => tensor.exact(),
+            })
         };
-        rows::convert(&tensor, planned, &mut |bytes| {
+        let parts: Vec<Tensor<'_>> = planned.parts.iter().map(part).collect::<Result<_, _>>()?;
+        rows::convert(&parts, planned, &mut |bytes| {
             wrote(bytes.len() as u64);
             put(bytes)
         })?;
@@ -249,13 +271,12 @@ fn sync_directory(out: &Path) -> Result<(), ConvertError> {
 
 fn report(
     checkpoint: &Checkpoint,
-    config: &ModelConfig,
     planned: &[Planned],
     files: Vec<PathBuf>,
 ) -> Result<ConvertReport, ConvertError> {
     let mut bytes_before = 0;
-    for tensor in config.tensors() {
-        bytes_before += checkpoint.tensor(tensor)?.stored_bytes();
+    for tensor in checkpoint.all_tensors() {
+        bytes_before += tensor?.stored_bytes();
     }
     let floats = planned
         .iter()
@@ -269,7 +290,7 @@ fn report(
             .filter(|planned| matches!(planned.kind, Kind::Quantized(_)))
             .count(),
         left_as_they_are: floats
-            .filter(|planned| planned.shape.len() == 2)
+            .filter(|planned| planned.shape.len() == 2 && !planned.parts.iter().all(Part::is_added))
             .map(|planned| planned.name.clone())
             .collect(),
     })

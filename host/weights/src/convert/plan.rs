@@ -2,19 +2,48 @@
 
 use safetensors::tensor::Dtype;
 
-use crate::checkpoint::{Checkpoint, format_of};
-use crate::config::ModelConfig;
+use crate::checkpoint::{Checkpoint, encoder_format_of, format_of};
+use crate::config::{EncoderConfig, ModelConfig, encoder_family};
 use crate::error::TensorError;
 use crate::format::{Format, GROUP};
-use crate::names::{DecoderTensor, LayerTensor, decoder_name};
+use crate::names::{
+    DecoderTensor, EncoderTensor, LayerTensor, decoder_name, encoder_name, of_decoder,
+};
 use crate::safetensors::SCALE_SUFFIX;
+use crate::tensor::Tensor;
 
 /// A tensor of a model that is converted.
 pub(super) struct Planned {
-    pub(super) tensor: DecoderTensor,
+    /// What its rows are, one after another: one tensor, or those that the architecture has as one.
+    pub(super) parts: Vec<Part>,
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) shape: Vec<usize>,
+}
+
+/// A tensor by what it is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    Decoder(DecoderTensor),
+    Encoder(EncoderTensor),
+}
+
+impl Part {
+    /// The tensor itself.
+    pub(super) fn of<'a>(&self, checkpoint: &'a Checkpoint) -> Result<Tensor<'a>, TensorError> {
+        match self {
+            Part::Decoder(tensor) => checkpoint.tensor(*tensor),
+            Part::Encoder(tensor) => checkpoint.encoder_tensor(*tensor),
+        }
+    }
+
+    /// Whether it is a table that is added to words.
+    pub(super) fn is_added(&self) -> bool {
+        matches!(
+            self,
+            Part::Encoder(EncoderTensor::Positions | EncoderTensor::Types)
+        )
+    }
 }
 
 /// What is written of a tensor.
@@ -107,18 +136,82 @@ pub(super) fn plan(
             Kind::Quantized(target)
         };
         all.push(Planned {
-            tensor,
+            parts: vec![Part::Decoder(tensor)],
             name: decoder_name(config, "model.", tensor),
             kind,
             shape,
         });
     }
+    wide_first(&mut all);
+    Ok(all)
+}
+
+fn wide_first(all: &mut [Planned]) {
     all.sort_by_key(|planned| {
         std::cmp::Reverse(match planned.kind {
             Kind::Floats { format, .. } => format.block_bytes(),
             Kind::Quantized(_) => 0,
         })
     });
+}
+
+/// The same of an encoder. Tensors of one name are one tensor, in the order in which the architecture has them.
+pub(super) fn plan_encoder(
+    checkpoint: &Checkpoint,
+    config: &EncoderConfig,
+    format: Format,
+) -> Result<Vec<Planned>, TensorError> {
+    let mut all: Vec<Planned> = Vec::new();
+    for tensor in config.tensors() {
+        let Some(shape) = config.shape(tensor) else {
+            continue;
+        };
+        let stored = checkpoint.exact_encoder_tensor(tensor)?;
+        let kind = match encoder_format_of(format, tensor, &shape) {
+            Some(format) => Kind::Quantized(format),
+            None => Kind::Floats {
+                format: match stored.format() {
+                    format if format.is_float() => format,
+                    _ => Format::F32,
+                },
+                less_one: false,
+            },
+        };
+        let name = match &config.decoder {
+            None => {
+                let family = encoder_family(&config.architecture);
+                encoder_name(family, "", config, tensor)
+            }
+            Some(decoder) => {
+                let tensor = of_decoder(tensor).ok_or_else(|| TensorError::Absent {
+                    tensor: format!("{tensor:?}"),
+                })?;
+                decoder_name(decoder, "model.", tensor)
+            }
+        };
+        let part = Part::Encoder(tensor);
+        let Some(fused) = all.iter_mut().find(|planned| planned.name == name) else {
+            all.push(Planned {
+                parts: vec![part],
+                name,
+                kind,
+                shape,
+            });
+            continue;
+        };
+        fused.parts.push(part);
+        if let (Some(rows), Some(more)) = (fused.shape.first_mut(), shape.first()) {
+            *rows += more;
+        }
+        if fused.kind != kind {
+            // Floats of several formats, which f32 holds all of.
+            fused.kind = Kind::Floats {
+                format: Format::F32,
+                less_one: false,
+            };
+        }
+    }
+    wide_first(&mut all);
     Ok(all)
 }
 

@@ -8,16 +8,29 @@ use crate::tensor::Tensor;
 /// Elements that a thread converts at once.
 const ELEMENTS_AT_ONCE: usize = 1 << 18;
 
-/// Hands the bytes of `planned` to `write`, in order.
+/// Hands the bytes of `planned`, whose parts are `tensors`, to `write`, in order.
 pub(super) fn convert<E: From<TensorError>>(
+    tensors: &[Tensor<'_>],
+    planned: &Planned,
+    write: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    // A sixteenth of the values or less: they are kept until all values are written.
+    let mut scales = Vec::new();
+    for tensor in tensors {
+        convert_part(tensor, planned, &mut scales, write)?;
+    }
+    write(&scales)
+}
+
+/// The same of one part, whose scales are kept.
+fn convert_part<E: From<TensorError>>(
     tensor: &Tensor<'_>,
     planned: &Planned,
+    scales: &mut Vec<u8>,
     write: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let rows_each = (ELEMENTS_AT_ONCE / tensor.width().max(1)).max(1);
-    // A sixteenth of the values or less: they are kept until all values are written.
-    let mut scales = Vec::new();
     let mut first = 0;
     while first < tensor.rows() {
         let starts = (0..threads)
@@ -46,7 +59,7 @@ pub(super) fn convert<E: From<TensorError>>(
         }
         first += threads * rows_each;
     }
-    write(&scales)
+    Ok(())
 }
 
 /// Some rows, converted.

@@ -8,8 +8,8 @@ use super::keys::Keys;
 use super::parts::Parts;
 use crate::config::limits::{self, GivenSizes, Sizes};
 use crate::config::{
-    Activation, ConfigError, LayerConfig, ModelConfig, Precision, gemma_embedding_scale,
-    with_what_is_lacking,
+    Activation, Architecture, ConfigError, LayerConfig, ModelConfig, Precision,
+    gemma_embedding_scale, with_what_is_lacking,
 };
 
 /// What sets an architecture apart.
@@ -26,9 +26,12 @@ pub(super) enum Family {
     Gemma2,
     Gemma3,
     GptOss,
+    /// BERT, MiniLM and others of its form, whatever their tokenizer.
+    Bert,
+    NomicBert,
 }
 
-const ARCHITECTURES: [(&str, Family); 10] = [
+const ARCHITECTURES: [(&str, Family); 12] = [
     ("llama", Family::Llama),
     ("smollm3", Family::SmolLm3),
     ("qwen2", Family::Qwen2),
@@ -39,6 +42,8 @@ const ARCHITECTURES: [(&str, Family); 10] = [
     ("gemma2", Family::Gemma2),
     ("gemma3", Family::Gemma3),
     ("gpt-oss", Family::GptOss),
+    ("bert", Family::Bert),
+    ("nomic-bert", Family::NomicBert),
 ];
 
 /// The architectures that are implemented.
@@ -47,6 +52,10 @@ pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
 }
 
 impl Family {
+    pub(super) fn is_encoder(self) -> bool {
+        matches!(self, Family::Bert | Family::NomicBert)
+    }
+
     fn is_gemma(self) -> bool {
         matches!(self, Family::Gemma2 | Family::Gemma3)
     }
@@ -58,7 +67,7 @@ impl Family {
 }
 
 /// Reads what a header says of its model. `parts` are the files, of which the factors of frequencies are read.
-pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, ModelConfig), ConfigError> {
+pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, Architecture), ConfigError> {
     let key = "general.type";
     if let Some(kind) = Keys(&header.keys)
         .text(key)?
@@ -85,7 +94,13 @@ pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, ModelConfi
         name,
         family: *family,
     };
-    Ok((*family, reader.read()?))
+    Ok((
+        *family,
+        match family.is_encoder() {
+            true => Architecture::Encoder(reader.encoder()?),
+            false => Architecture::Decoder(reader.read()?),
+        },
+    ))
 }
 
 /// Reads the keys of one architecture.
@@ -217,7 +232,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn sizes(&self) -> Result<GivenSizes, ConfigError> {
+    pub(super) fn sizes(&self) -> Result<GivenSizes, ConfigError> {
         let given = |name: &str| self.keys().given(self.key(name));
         let mut vocabulary = given("vocab_size")?;
         // Written since 2024 only; the embedding's rows are as many in all files.

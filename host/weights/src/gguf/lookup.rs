@@ -13,25 +13,25 @@ use crate::reencoding::Losses;
 use crate::tensor::{Layout, Order, Tensor};
 
 /// The tensors of a file whose header was read.
-pub(super) struct Lookup<'a, 'c> {
+#[derive(Clone, Copy)]
+pub(super) struct Lookup<'a> {
     pub(super) header: &'a Header,
     pub(super) parts: &'a Parts,
     pub(super) losses: Option<&'a Losses>,
-    pub(super) config: &'c ModelConfig,
     pub(super) family: Family,
 }
 
-impl<'a> Lookup<'a, '_> {
+impl<'a> Lookup<'a> {
     pub(super) fn tensor(
-        &self,
+        self,
+        config: &ModelConfig,
         tensor: DecoderTensor,
         shape: &[usize],
     ) -> Result<Tensor<'a>, TensorError> {
-        let config = self.config;
         if let DecoderTensor::Layer(layer, part) = tensor
             && let Some((name, among)) = experts::place(self.header, layer, part)
         {
-            return self.expert(name, among, (layer, shape));
+            return self.expert(config, name, among, (layer, shape));
         }
         if let DecoderTensor::Layer(layer, part) = tensor
             && let Some((name, expert)) = experts::bias_place(layer, part)
@@ -82,7 +82,8 @@ impl<'a> Lookup<'a, '_> {
 
     /// A matrix of an expert of a layer, in this tensor by itself or as one among several.
     fn expert(
-        &self,
+        self,
+        config: &ModelConfig,
         name: String,
         among: Option<usize>,
         (layer, shape): (usize, &[usize]),
@@ -90,7 +91,7 @@ impl<'a> Lookup<'a, '_> {
         let Some(expert) = among else {
             return self.whole(name, shape);
         };
-        let count = experts::together(self.config, layer);
+        let count = experts::together(config, layer);
         let all: Vec<usize> = std::iter::once(count)
             .chain(shape.iter().copied())
             .collect();
@@ -100,19 +101,19 @@ impl<'a> Lookup<'a, '_> {
         Ok(matrix)
     }
 
-    /// The first tensor of a layer past the last, with its layer.
-    pub(super) fn surplus(&self) -> Option<(usize, &'a str)> {
+    /// The first tensor of a layer past the last of so many, with its layer.
+    pub(super) fn surplus(self, layers: usize) -> Option<(usize, &'a str)> {
         let layer_of = |name: &str| -> Option<usize> {
             name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
         };
         let names = self.header.tensors.keys().map(String::as_str);
         names
             .filter_map(|name| Some((layer_of(name)?, name)))
-            .filter(|(layer, _)| *layer >= self.config.layers.len())
+            .filter(|(layer, _)| *layer >= layers)
             .min()
     }
 
-    fn whole(&self, name: String, shape: &[usize]) -> Result<Tensor<'a>, TensorError> {
+    pub(super) fn whole(self, name: String, shape: &[usize]) -> Result<Tensor<'a>, TensorError> {
         let Some(entry) = self.header.tensors.get(&name) else {
             return Err(TensorError::Missing {
                 name,

@@ -5,6 +5,7 @@
 
 mod config;
 mod cursor;
+mod encoder;
 mod error;
 mod experts;
 mod header;
@@ -27,9 +28,9 @@ use parts::{Part, Parts, Split};
 use tidegate_contract::GgufVocabulary;
 
 use crate::checkpoint::{ReadFile, read};
-use crate::config::ModelConfig;
+use crate::config::{Architecture, EncoderConfig, ModelConfig};
 use crate::error::{CheckpointError, TensorError};
-use crate::names::DecoderTensor;
+use crate::names::{DecoderTensor, EncoderTensor};
 use crate::reencoding::Losses;
 use crate::tensor::Tensor;
 
@@ -84,7 +85,7 @@ impl Gguf {
     pub(crate) fn open(
         path: &Path,
         files: &dyn ReadFile,
-    ) -> Result<(Gguf, ModelConfig), CheckpointError> {
+    ) -> Result<(Gguf, Architecture), CheckpointError> {
         let (mut header, parts) = parts::open(path, files)?;
         if header.tensors.is_empty() {
             return Err(CheckpointError::NoTensors {
@@ -126,25 +127,32 @@ impl Gguf {
         shape: &[usize],
         losses: &'a Losses,
     ) -> Result<Tensor<'a>, TensorError> {
-        self.lookup(config, Some(losses)).tensor(tensor, shape)
+        self.lookup(Some(losses)).tensor(config, tensor, shape)
     }
 
-    /// The first tensor of a layer past the last, with its layer.
-    pub(crate) fn surplus(&self, config: &ModelConfig) -> Option<(usize, String)> {
-        let (layer, name) = self.lookup(config, None).surplus()?;
+    /// An encoder's tensor, its shape checked. What its rows lose is counted in `losses`.
+    pub(crate) fn encoder_tensor<'a>(
+        &'a self,
+        config: &EncoderConfig,
+        tensor: EncoderTensor,
+        shape: &[usize],
+        losses: &'a Losses,
+    ) -> Result<Tensor<'a>, TensorError> {
+        self.lookup(Some(losses))
+            .encoder_tensor(config, tensor, shape)
+    }
+
+    /// The first tensor of a layer past the last of so many, with its layer.
+    pub(crate) fn surplus(&self, layers: usize) -> Option<(usize, String)> {
+        let (layer, name) = self.lookup(None).surplus(layers)?;
         Some((layer, name.to_owned()))
     }
 
-    fn lookup<'a, 'c>(
-        &'a self,
-        config: &'c ModelConfig,
-        losses: Option<&'a Losses>,
-    ) -> Lookup<'a, 'c> {
+    fn lookup<'a>(&'a self, losses: Option<&'a Losses>) -> Lookup<'a> {
         Lookup {
             header: &self.header,
             parts: &self.parts,
             losses,
-            config,
             family: self.family,
         }
     }

@@ -40,7 +40,7 @@ const NEAREST: [(&str, &str); 33] = [
     ("electra", "BERT or ModernBERT"),
     ("mpnet", "BERT (all-MiniLM) or ModernBERT"),
     ("bert", ENCODERS),
-    ("nomic-bert", ENCODERS),
+    ("nomic-bert", "nomic-embed-text v1 or v1.5 (nomic-bert)"),
     ("jina-bert", ENCODERS),
     ("modern-bert", ENCODERS),
     ("roberta", ENCODERS),
@@ -48,7 +48,12 @@ const NEAREST: [(&str, &str); 33] = [
     ("neo-bert", ENCODERS),
 ];
 
-const ENCODERS: &str = "an encoder as its directory with config.json and safetensors (BertModel, RobertaModel, XLMRobertaModel)";
+const ENCODERS: &str = "an encoder as its directory with config.json and safetensors (BertModel, RobertaModel, XLMRobertaModel, \
+    ModernBertModel), or another as a GGUF file (bert, nomic-bert)";
+
+/// In the place of a GGUF file that scores texts or pairs of them.
+const SCORES: &str = "the directory that it was converted from, with config.json and safetensors: labels and scores of pairs are read \
+    from there";
 
 /// What answers in the place of a model that writes text and is of no family that is here.
 const DECODERS: &str = "a decoder of about its size: Llama 3.x (llama), Qwen3 (qwen3), Gemma 3 (gemma3) or Phi-3 (phi3)";
@@ -156,6 +161,9 @@ impl GgufSummary {
         if key.ends_with(".expert_count") {
             let family = self.architecture.as_deref().unwrap_or("this family");
             return Some(format!("a dense model of {family}, without experts"));
+        }
+        if key.ends_with(".pooling_type") {
+            return Some(SCORES.to_owned());
         }
         if key != "general.architecture" {
             return Some(format!(

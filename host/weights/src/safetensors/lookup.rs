@@ -106,7 +106,7 @@ impl Weights {
             let tensor = of_decoder(tensor).ok_or_else(absent)?;
             return self.decoder_tensor(decoder, tensor, shape, losses);
         }
-        let family = encoder_family(&config.architecture);
+        let (family, quantization) = (encoder_family(&config.architecture), config.quantization);
         let name = encoder_name(family, self.prefix, config, tensor);
         let name = match old_norm_name(&name) {
             Some(old) if self.store.get(&name).is_none() && self.store.get(&old).is_some() => old,
@@ -119,9 +119,10 @@ impl Weights {
                     first,
                     step: 1,
                 };
-                self.tensor(name, &[rows, config.hidden], Some(slice), None, losses)
+                let shape = [rows, config.hidden];
+                self.tensor(name, &shape, Some(slice), quantization, losses)
             }
-            None => self.tensor(name, shape, None, None, losses),
+            None => self.tensor(name, shape, None, quantization, losses),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use tidegate_weights::{Checkpoint, CheckpointError, DecoderTensor, LayerTensor, gguf_vocabulary};
 
-use crate::made::{Files, Gguf, Value, gguf};
+use crate::made::{Files, Gguf, Value, gguf, gguf_encoder};
 use crate::probe::probe;
 
 fn open(bytes: Vec<u8>) -> Result<Checkpoint, CheckpointError> {
@@ -452,5 +452,219 @@ proptest! {
         if let Ok(checkpoint) = open(bytes) {
             probe(&checkpoint);
         }
+    }
+}
+
+#[test]
+fn encoders_of_another_kind_and_absurd_ones_are_named_with_what_is_supported() {
+    for nomic in [false, true] {
+        let checkpoint = open(gguf_encoder(nomic).bytes()).unwrap();
+        checkpoint.check().unwrap();
+        assert_eq!(
+            probe(&checkpoint),
+            checkpoint.encoder().unwrap().tensors().count()
+        );
+        assert!(checkpoint.gguf_vocabulary().is_some());
+    }
+    let text = |text: &str| Value::Text(text.into());
+    for (nomic, key, value, words) in [
+        (
+            false,
+            "pooling_type",
+            Value::U32(0),
+            "is 0 (none), supported: 1 (mean), 2 (first token)",
+        ),
+        (
+            false,
+            "pooling_type",
+            Value::U32(4),
+            "is 4 (rank: a reranker or a classifier), supported: 1",
+        ),
+        (
+            true,
+            "pooling_type",
+            Value::U32(77),
+            "is 77, supported: 1 (mean)",
+        ),
+        (
+            false,
+            "attention.causal",
+            Value::Flag(true),
+            "is true, supported: false",
+        ),
+        (
+            false,
+            "attention.head_count_kv",
+            Value::U32(1),
+            "is 1, supported: as many as queries have, 2",
+        ),
+        (
+            false,
+            "attention.head_count",
+            Value::U32(5),
+            "embedding_length` is 32, must be a multiple of bert.attention.head_count 5",
+        ),
+        (
+            false,
+            "attention.layer_norm_epsilon",
+            Value::F32(0.0),
+            "is 0, must be above 0 and below 1",
+        ),
+        (false, "expert_count", Value::U32(8), "is 8, supported: 0"),
+        (
+            true,
+            "moe_every_n_layers",
+            Value::U32(2),
+            "is 2, supported: 0",
+        ),
+        (
+            true,
+            "rope.scaling.type",
+            text("yarn"),
+            "is yarn, supported: none",
+        ),
+        (
+            true,
+            "rope.dimension_count",
+            Value::U32(8),
+            "is 8, supported: the width of a head, 16",
+        ),
+        (
+            true,
+            "rope.freq_base",
+            Value::F32(0.5),
+            "is 0.5, must be above 1",
+        ),
+        (
+            true,
+            "context_length",
+            Value::U32(0),
+            "is 0, must be between 1",
+        ),
+    ] {
+        let name = if nomic { "nomic-bert" } else { "bert" };
+        let file = gguf_encoder(nomic).set(&format!("{name}.{key}"), value);
+        assert_refused(&file, words);
+    }
+    for (nomic, key) in [(false, "bert"), (true, "nomic-bert")] {
+        for missing in [
+            "attention.layer_norm_epsilon",
+            "block_count",
+            "context_length",
+        ] {
+            let key = format!("{key}.{missing}");
+            let file = gguf_encoder(nomic).without(&key);
+            assert_refused(&file, &format!("key `{key}` is missing"));
+        }
+    }
+    // What other encoders have beside these.
+    for (nomic, tensor, words) in [
+        (
+            false,
+            "blk.0.ffn_gate.weight",
+            "supported: feed-forward layers without gates",
+        ),
+        (
+            false,
+            "blk.0.attn_q_norm.weight",
+            "supported: no norms of queries and keys",
+        ),
+        (true, "position_embd.weight", "supported: rotary positions"),
+        (true, "blk.0.ffn_gate_inp.weight", "supported: no experts"),
+    ] {
+        let mut file = gguf_encoder(nomic);
+        let (_, shape, kind, bytes) = file.tensors[1].clone();
+        file.tensors.push((tensor.to_owned(), shape, kind, bytes));
+        assert_refused(&file, words);
+    }
+    let without = |nomic, tensor: &str| {
+        let mut file = gguf_encoder(nomic);
+        file.tensors.retain(|(name, ..)| name != tensor);
+        file
+    };
+    for (nomic, tensor) in [
+        (false, "blk.0.attn_k.bias"),
+        (false, "position_embd.weight"),
+        (false, "token_embd_norm.bias"),
+        (true, "blk.0.attn_output_norm.weight"),
+        (true, "blk.0.ffn_gate.weight"),
+    ] {
+        assert_refused(
+            &without(nomic, tensor),
+            &format!("tensor `{tensor}` is missing"),
+        );
+    }
+    let mut surplus = gguf_encoder(false);
+    let (_, shape, kind, bytes) = surplus.tensors[1].clone();
+    let next = ("blk.1.attn_q.weight".to_owned(), shape, kind, bytes);
+    surplus.tensors.push(next);
+    let said = error(&surplus);
+    assert!(
+        said.starts_with("tensor `blk.1.attn_q.weight` belongs to layer 1"),
+        "{said}"
+    );
+    assert!(said.contains("`bert.block_count` is 1"), "{said}");
+    let mut narrow = gguf_encoder(true);
+    let fused = narrow
+        .tensors
+        .iter_mut()
+        .find(|(name, ..)| name == "blk.0.attn_qkv.weight");
+    let (_, shape, _, bytes) = fused.unwrap();
+    shape[1] = 64;
+    bytes.truncate(64 * 34);
+    assert_refused(
+        &narrow,
+        "`blk.0.attn_qkv.weight` has shape [64, 32], expected [96, 32]",
+    );
+}
+
+/// As newer files of llama.cpp may have it.
+#[test]
+fn queries_keys_and_values_of_bert_in_one_tensor_are_those_apart() {
+    let apart = gguf_encoder(false);
+    let mut fused = gguf_encoder(false);
+    for end in ["weight", "bias"] {
+        let of = |part: &str| {
+            let name = format!("blk.0.attn_{part}.{end}");
+            let found = apart.tensors.iter().position(|(known, ..)| *known == name);
+            found.unwrap()
+        };
+        let places = ["q", "k", "v"].map(of);
+        // Elements that differ from part to part.
+        for (part, place) in places.into_iter().enumerate() {
+            let bytes = &mut fused.tensors[place].3;
+            let at = if end == "weight" { 2 } else { 0 };
+            bytes[at] = 3 + part as u8;
+        }
+    }
+    let told = fused.clone();
+    for end in ["weight", "bias"] {
+        let is = |name: &str| {
+            ["q", "k", "v"]
+                .iter()
+                .any(|part| name == format!("blk.0.attn_{part}.{end}"))
+        };
+        let parts = fused.tensors.iter().filter(|(name, ..)| is(name));
+        let bytes: Vec<u8> = parts.flat_map(|(.., bytes)| bytes.clone()).collect();
+        let (shape, kind) = match end {
+            "weight" => (vec![32, 96], 8),
+            _ => (vec![96], 0),
+        };
+        fused.tensors.retain(|(name, ..)| !is(name));
+        fused
+            .tensors
+            .push((format!("blk.0.attn_qkv.{end}"), shape, kind, bytes));
+    }
+    let [told, fused] = [told, fused].map(|file| open(file.bytes()).unwrap());
+    let config = told.encoder().unwrap();
+    assert_eq!(fused.encoder().unwrap(), config);
+    fused.check().unwrap();
+    for tensor in config.tensors() {
+        let [told, fused] = [&told, &fused].map(|file| file.encoder_tensor(tensor).unwrap());
+        assert_eq!(
+            fused.to_f32().unwrap(),
+            told.to_f32().unwrap(),
+            "{tensor:?}"
+        );
     }
 }

@@ -371,6 +371,99 @@ pub(crate) fn gguf() -> Gguf {
     }
 }
 
+/// An encoder with one layer as a GGUF file: 8 tokens, 32 wide, 2 heads, 16 positions of BERT, queries, keys and values in one and
+/// a gate of Nomic. Matrices in q8_0, all else f32.
+pub(crate) fn gguf_encoder(nomic: bool) -> Gguf {
+    let name = if nomic { "nomic-bert" } else { "bert" };
+    let mut tensors = Vec::new();
+    let mut matrix = |name: &str, rows: usize| {
+        let bytes = (0..rows).flat_map(|row| block(row, 32)).collect();
+        tensors.push((name.to_owned(), vec![32, rows as u64], 8, bytes));
+    };
+    matrix("token_embd.weight", 8);
+    match nomic {
+        true => {
+            matrix("blk.0.attn_qkv.weight", 96);
+            matrix("blk.0.ffn_gate.weight", 32);
+        }
+        false => ["q", "k", "v"]
+            .iter()
+            .for_each(|part| matrix(&format!("blk.0.attn_{part}.weight"), 32)),
+    }
+    for part in ["attn_output", "ffn_up", "ffn_down"] {
+        matrix(&format!("blk.0.{part}.weight"), 32);
+    }
+    let ones = |count: usize| (0..count).flat_map(|_| 1f32.to_le_bytes()).collect();
+    tensors.push(("token_types.weight".to_owned(), vec![32, 2], 0, ones(64)));
+    if !nomic {
+        let positions = (
+            "position_embd.weight".to_owned(),
+            vec![32, 16],
+            0,
+            ones(512),
+        );
+        tensors.push(positions);
+    }
+    let mut vectors: Vec<String> = [
+        "token_embd_norm",
+        "blk.0.attn_output_norm",
+        "blk.0.layer_output_norm",
+    ]
+    .iter()
+    .flat_map(|norm| [format!("{norm}.weight"), format!("{norm}.bias")])
+    .collect();
+    if !nomic {
+        let biased = [
+            "attn_q",
+            "attn_k",
+            "attn_v",
+            "attn_output",
+            "ffn_up",
+            "ffn_down",
+        ];
+        vectors.extend(biased.map(|part| format!("blk.0.{part}.bias")));
+    }
+    tensors.extend(
+        vectors
+            .into_iter()
+            .map(|name| (name, vec![32], 0, ones(32))),
+    );
+    let of = |key: &str| format!("{name}.{key}");
+    let mut keys = vec![
+        ("general.architecture".to_owned(), Value::Text(name.into())),
+        (of("context_length"), Value::U32(16)),
+        (of("embedding_length"), Value::U32(32)),
+        (of("feed_forward_length"), Value::U32(32)),
+        (of("block_count"), Value::U32(1)),
+        (of("attention.head_count"), Value::U32(2)),
+        (of("attention.layer_norm_epsilon"), Value::F32(1e-12)),
+        (of("attention.causal"), Value::Flag(false)),
+        (of("pooling_type"), Value::U32(2)),
+    ];
+    if nomic {
+        keys.push((of("rope.freq_base"), Value::F32(1000.0)));
+    }
+    let text = |text: &str| Value::Text(text.into());
+    keys.extend([
+        ("tokenizer.ggml.model".to_owned(), text("bert")),
+        (
+            "tokenizer.ggml.tokens".to_owned(),
+            Value::Texts(vec![
+                "[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁a", "▁b", "a", "b",
+            ]),
+        ),
+    ]);
+    for (key, id) in [("padding", 0), ("unknown", 1), ("cls", 2), ("seperator", 3)] {
+        keys.push((format!("tokenizer.ggml.{key}_token_id"), Value::U32(id)));
+    }
+    Gguf {
+        version: 3,
+        keys,
+        tensors,
+        lies: Vec::new(),
+    }
+}
+
 /// The number of each format of blocks in GGUF files, with the elements and bytes of a block, and where its f16 scales stand.
 pub(crate) const BLOCKS: [(u32, usize, usize, &[usize]); 14] = [
     (2, 32, 18, &[0]),

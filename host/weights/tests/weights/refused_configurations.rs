@@ -407,6 +407,21 @@ fn encoders_that_are_absurd_or_not_implemented_are_refused() {
             "`local_rope_theta` is 0.5, must be above 1",
         ),
         (
+            "ModernBertModel",
+            json!({"quantization_config": {"quant_method": "gptq", "bits": 4}}),
+            "`quantization_config` is gptq, supported: none (f32, f16 or bf16 weights) or tidegate for encoders",
+        ),
+        (
+            "NomicBertModel",
+            json!({"quantization_config": {"bits": 8}}),
+            "`quantization_config` is of no quant_method, supported: none",
+        ),
+        (
+            "DistilBertModel",
+            json!({"quantization_config": {"quant_method": "tidegate", "bits": 3, "group_size": 32}}),
+            "`quantization_config` is tidegate with 3 bits in groups of 32, supported: tidegate with 8 or 4 bits",
+        ),
+        (
             "NomicBertModel",
             json!({"prenorm": true}),
             "`prenorm` is true, supported: false",

@@ -168,9 +168,14 @@ fn what_would_work_is_told_where_it_is_known() {
     assert_eq!(named("deepseek").as_deref(), Some("Qwen2.5 (qwen2)"));
     assert_eq!(named("llama4").as_deref(), Some("Llama 3.x (llama)"));
     assert!(
-        named("bert")
+        named("modern-bert")
             .unwrap()
             .contains("config.json and safetensors")
+    );
+    assert!(
+        named("nomic-bert-moe")
+            .unwrap()
+            .contains("nomic-embed-text")
     );
     assert!(
         named("mamba")

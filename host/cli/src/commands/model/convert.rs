@@ -12,7 +12,7 @@ use tidegate_infer::{Adapter, DecoderOptions, DeviceOptions, Gpu};
 use tidegate_telemetry::WorkKind;
 use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 
-use super::held_out::{change, held_out, loss};
+use super::held_out::{Encoded, EncodedChange, change as change_of, encoded, held_out, loss};
 use super::size;
 use crate::commands::{print, print_json};
 use crate::exit::Failure;
@@ -20,22 +20,28 @@ use crate::models::{Loss, ModelFile, Splits, open_checkpoint};
 use crate::terminal::works;
 
 /// Files that say how texts become tokens, and when an answer ends; copied as they are.
-const TOKENIZER_FILES: [&str; 8] = [
+const TOKENIZER_FILES: [&str; 9] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "chat_template.jinja",
     "special_tokens_map.json",
     "added_tokens.json",
     "generation_config.json",
+    "config_sentence_transformers.json",
     "LICENSE",
     "LICENSE.txt",
 ];
+
+/// What a conversion writes of an encoder beside its weights: the first two of files, the last a directory with one.
+const SENTENCE_FILES: [&str; 2] = ["modules.json", "sentence_bert_config.json"];
+const POOLING: &str = "1_Pooling";
 
 /// Stands in the directory as long as a conversion into it has not ended.
 const MARK: &str = ".tidegate-conversion";
 const MARK_TEXT: &str = "A conversion into this directory is under way, or was interrupted: the next one begins anew.\n";
 
-/// Write a model with its matrices in 8 or 4 bits, and say what that costs in held-out loss.
+/// Write a model with its matrices in 8 or 4 bits, and say what that costs: in held-out loss, or in how far an encoder's vectors or
+/// scores move.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     tidegate model convert models/qwen2.5-1.5b models/qwen2.5-1.5b-int8 --to int8\n  \
@@ -83,17 +89,46 @@ impl QuantizedFormat {
     }
 }
 
-/// Both losses and what lies between them.
+/// What a conversion costs on a text.
 struct Change {
-    before: Loss,
-    after: Loss,
     text: String,
+    cost: Cost,
 }
 
-impl Change {
-    /// Nats and percent.
-    fn of(&self) -> [f64; 2] {
-        change(self.before, self.after)
+enum Cost {
+    /// Both losses.
+    Loss { before: Loss, after: Loss },
+    /// Of an encoder.
+    Encoded(EncodedChange),
+}
+
+/// What a model makes of the held-out text.
+enum Made {
+    Loss(Loss),
+    Encoded(Encoded),
+}
+
+impl Made {
+    fn by(gpu: &Gpu, checkpoint: &Checkpoint, tokens: &[u32]) -> anyhow::Result<Made> {
+        let usual = DecoderOptions::default().kv;
+        Ok(match checkpoint.decoder() {
+            Some(_) => Made::Loss(loss(gpu, checkpoint, tokens, usual)?),
+            None => Made::Encoded(encoded(gpu, checkpoint, tokens)?),
+        })
+    }
+
+    /// What `after` costs beside it, where both make the same.
+    fn cost(&self, after: &Made) -> Option<Cost> {
+        match (self, after) {
+            (Made::Loss(before), Made::Loss(after)) => Some(Cost::Loss {
+                before: *before,
+                after: *after,
+            }),
+            (Made::Encoded(before), Made::Encoded(after)) => {
+                Some(Cost::Encoded(EncodedChange::of(before, after)))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -131,22 +166,18 @@ fn convert_into(
     arguments: &Arguments,
     measured: Option<(String, Vec<u32>, Adapter)>,
 ) -> anyhow::Result<(ConvertReport, Option<Change>)> {
-    let usual = DecoderOptions::default().kv;
     let before = measured.map(|(text, tokens, adapter)| {
         let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
-        let before = loss(&gpu, &source.checkpoint, &tokens, usual)?;
+        let before = Made::by(&gpu, &source.checkpoint, &tokens)?;
         anyhow::Ok((gpu, text, tokens, before))
     });
     let before = before.transpose()?;
     let (report, converted) = write_all(source, arguments)?;
     let change = before.map(|(gpu, text, tokens, before)| {
-        anyhow::Ok(Change {
-            before,
-            after: loss(&gpu, &converted, &tokens, usual)?,
-            text,
-        })
+        let after = Made::by(&gpu, &converted, &tokens)?;
+        anyhow::Ok(before.cost(&after).map(|cost| Change { text, cost }))
     });
-    let change = change.transpose().with_context(|| {
+    let change = change.transpose().map(Option::flatten).with_context(|| {
         let written = arguments.destination.display();
         format!("what {written} costs cannot be measured, it is taken away again")
     })?;
@@ -206,8 +237,9 @@ impl Destination<'_> {
         // What a conversion left that was interrupted. Nothing else came from one, so nothing is taken away beside it.
         let entries = std::fs::read_dir(directory).with_context(cannot_write)?;
         for entry in entries {
-            let name = entry.with_context(cannot_write)?.file_name();
-            if !is_written(&name) {
+            let entry = entry.with_context(cannot_write)?;
+            let name = entry.file_name();
+            if !is_written(&name) && !is_pooling(&entry.path()) {
                 let why = format!(
                     "holds {name:?} beside what an interrupted conversion left: move it elsewhere, or convert into another \
                      directory"
@@ -233,10 +265,35 @@ impl Destination<'_> {
         let entries = std::fs::read_dir(self.directory).into_iter().flatten();
         for entry in entries.flatten() {
             let name = entry.file_name();
-            if is_written(&name) && (with_mark || name != MARK) {
+            if name == POOLING {
+                clear_pooling(&entry.path());
+            } else if is_written(&name) && (with_mark || name != MARK) {
                 let _ = std::fs::remove_file(entry.path());
             }
         }
+    }
+}
+
+/// Whether a path is the directory of an encoder's pooling, with nothing in it but what a conversion writes.
+fn is_pooling(path: &Path) -> bool {
+    let real = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    let written = |name: &OsStr| name == "config.json" || name == ".config.json.part";
+    let alone = |path: &Path| {
+        let entries = std::fs::read_dir(path).into_iter().flatten();
+        entries
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .all(|name| name.is_ok_and(|name| written(&name)))
+    };
+    path.file_name() == Some(OsStr::new(POOLING)) && real && alone(path)
+}
+
+/// Takes it away, if it is that.
+fn clear_pooling(path: &Path) {
+    if is_pooling(path) {
+        for name in ["config.json", ".config.json.part"] {
+            let _ = std::fs::remove_file(path.join(name));
+        }
+        let _ = std::fs::remove_dir(path);
     }
 }
 
@@ -255,6 +312,7 @@ fn is_written(name: &OsStr) -> bool {
     weights
         || ["config.json", "model.safetensors.index.json", MARK].contains(&name)
         || TOKENIZER_FILES.contains(&name)
+        || SENTENCE_FILES.contains(&name)
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -309,14 +367,20 @@ fn as_json(
         "bytes_after": report.bytes_after,
         "quantized": report.quantized,
         "left_as_they_are": report.left_as_they_are,
-        "loss": change.map(|change| json!({
-            "text": change.text,
-            "tokens": change.before.tokens,
-            "before": change.before.nats,
-            "after": change.after.nats,
-            "change": change.of()[0],
-            "change_percent": change.of()[1],
-        })),
+        "loss": change.and_then(|of| match &of.cost {
+            Cost::Loss { before, after } => {
+                let [nats, percent] = change_of(*before, *after);
+                Some(json!({
+                    "text": of.text, "tokens": before.tokens, "before": before.nats, "after": after.nats, "change": nats,
+                    "change_percent": percent,
+                }))
+            }
+            Cost::Encoded(_) => None,
+        }),
+        "encoded": change.and_then(|of| match &of.cost {
+            Cost::Encoded(change) => Some(change.json(&of.text)),
+            Cost::Loss { .. } => None,
+        }),
     })
 }
 
@@ -335,16 +399,22 @@ fn as_text(arguments: &Arguments, report: &ConvertReport, change: Option<&Change
             report.left_as_they_are.join(", ")
         );
     }
-    if let Some(change) = change {
-        text += &format!(
-            "held-out loss on {} ({} tokens): {:.4} -> {:.4} nats a token ({:+.4}, {:+.2} %)\n",
-            change.text,
-            change.before.tokens,
-            change.before.nats,
-            change.after.nats,
-            change.of()[0],
-            change.of()[1],
-        );
+    match change {
+        None => {}
+        Some(Change {
+            text: name,
+            cost: Cost::Loss { before, after },
+        }) => {
+            let [nats, percent] = change_of(*before, *after);
+            text += &format!(
+                "held-out loss on {name} ({} tokens): {:.4} -> {:.4} nats a token ({nats:+.4}, {percent:+.2} %)\n",
+                before.tokens, before.nats, after.nats,
+            );
+        }
+        Some(Change {
+            text: name,
+            cost: Cost::Encoded(change),
+        }) => text += &format!("{}\n", change.text(name)),
     }
     text
 }

@@ -154,6 +154,10 @@ impl GgufFile {
             .is_some_and(|error| {
                 !matches!(error, LoadError::Gguf { key, .. } if key == "tokenizer.ggml.pre")
             });
+        if checkpoint.encoder().is_some() {
+            let directory = "the directory that it was converted from, with config.json, safetensors and tokenizer.json";
+            return error.map(|_| directory.to_owned());
+        }
         if is_of_another_key || !Tokenizer::lacks_pre_tokenizer(&vocabulary) {
             return None;
         }

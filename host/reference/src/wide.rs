@@ -47,12 +47,16 @@ pub fn encoder(name: &str, directory: &Path) -> Result<(), GoldenError> {
         (inner, INTERMEDIATE),
         (2 * inner, 2 * INTERMEDIATE),
     ]);
-    if let (Some(heads), Some(keys), None) = (
-        count("num_attention_heads"),
-        count("num_key_value_heads"),
-        count("head_dim"),
-    ) {
-        widths.insert(hidden * keys / heads, HIDDEN * keys / heads);
+    // Of a decoder whose heads are as wide as its rows together; others keep theirs.
+    if let (Some(heads), Some(keys)) = (count("num_attention_heads"), count("num_key_value_heads"))
+    {
+        let head = count("head_dim");
+        if head.is_none_or(|head| head * heads == hidden) {
+            widths.insert(hidden * keys / heads, HIDDEN * keys / heads);
+            if head.is_some() {
+                config.insert("head_dim".to_owned(), json!(HIDDEN / heads));
+            }
+        }
     }
     config.insert(hidden_key.to_owned(), json!(HIDDEN));
     config.insert(inner_key.to_owned(), json!(INTERMEDIATE));

@@ -95,7 +95,7 @@ pub fn encoder(name: &str, directory: &Path) -> Result<(), GoldenError> {
         };
         let begin = data.len();
         for _ in 0..shape.iter().product() {
-            data.extend((middle + scale * random.next()).to_le_bytes());
+            data.extend((middle + scale * random.unit()).to_le_bytes());
         }
         let entry = json!({"dtype": "F32", "shape": shape, "data_offsets": [begin, data.len()]});
         listed.insert(name.clone(), entry);
@@ -112,7 +112,7 @@ struct Numbers(u64);
 
 impl Numbers {
     /// In -1..1.
-    fn next(&mut self) -> f32 {
+    fn unit(&mut self) -> f32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

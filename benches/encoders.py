@@ -5,8 +5,10 @@ Makes two models of the shape of all-MiniLM-L6-v2 (6 layers, 384 wide, 12 heads)
 vocabulary, and asks for 32 texts of about --tokens tokens at a time: Tidegate through its gateway (`/v1/embeddings`,
 `/v1/rerank`), sentence-transformers by a call. Both are asked in turns, --rounds times each for --seconds, and the best
 round counts; what they answer is held against each other. Needs torch and sentence-transformers.
+With --formats the embedding model is asked in each of these too (f16, int8, int4; the latter by `tidegate model convert`), in turns with
+f32, and the cosines of its vectors with those of f32 are told.
 Usage: benches/encoders.py [--tidegate target/release/tidegate] [--adapter cpu] [--rounds 3] [--seconds 10]
-       [--tokens 64] [--output FILE]
+       [--tokens 64] [--formats f16,int8] [--output FILE]
 """
 
 import argparse
@@ -33,7 +35,7 @@ def words():
     return named[: VOCABULARY - len(SPECIAL)]
 
 
-def make_models(folder):
+def make_models(folder, program, formats):
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
@@ -60,6 +62,14 @@ def make_models(folder):
         model = kind(BertConfig(**(config.to_dict() | changes)))
         model.save_pretrained(folder / name)
         fast.save_pretrained(folder / name)
+    for form in formats:
+        source, target = folder / "embed", folder / f"embed-{form}"
+        if form == "f16":
+            BertModel.from_pretrained(source).half().save_pretrained(target)
+            fast.save_pretrained(target)
+        else:
+            command = [program, "model", "convert", source, target, "--to", form, "--no-loss"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 PIPELINE = """
@@ -100,9 +110,28 @@ field = "answer"
 """
 
 
+FORMAT = """
+[model.embed-{form}]
+path = "{folder}/embed-{form}"
+[source.texts-{form}]
+type = "gateway"
+models = ["embed-{form}"]
+[[stage]]
+name = "vector-{form}"
+inputs = ["texts-{form}"]
+embed = "embed-{form}"
+text = "{{input}}"
+[sink.vectors-{form}]
+type = "gateway"
+inputs = ["vector-{form}"]
+field = "answer"
+"""
+
+
 class Tidegate:
-    def __init__(self, program, adapter, folder):
+    def __init__(self, program, adapter, folder, formats):
         text = PIPELINE.format(folder=folder)
+        text += "".join(FORMAT.format(folder=folder, form=form) for form in formats)
         text = text.replace('documents = "documents"', 'documents = "documents"\nfield = "answer"', 1)
         (folder / "pipeline.toml").write_text(text)
         command = [program, "run", "pipeline.toml", "--quiet", "--log", "info"]
@@ -127,8 +156,8 @@ class Tidegate:
         with urllib.request.urlopen(request, timeout=300) as answer:
             return json.load(answer)
 
-    def embed(self, texts):
-        answer = self.ask("/v1/embeddings", {"model": "embed", "input": texts})
+    def embed(self, texts, model="embed"):
+        answer = self.ask("/v1/embeddings", {"model": model, "input": texts})
         return [one["embedding"] for one in answer["data"]]
 
     def rerank(self, query, texts):
@@ -162,6 +191,12 @@ def texts_of(source, named, tokens, count):
     return [" ".join(source.choices(named, k=max(1, round(tokens * source.uniform(0.5, 1.5)) - 2))) for _ in range(count)]
 
 
+def least_cosine(ours, batches, model):
+    """Of the vectors of one model with those of the f32 one, which are of unit length as these are."""
+    pairs = ((one, other) for batch in batches for one, other in zip(ours.embed(batch), ours.embed(batch, model)))
+    return min(sum(x * y for x, y in zip(one, other)) for one, other in pairs)
+
+
 def rate(ask, batches, seconds):
     begun, done = time.perf_counter(), 0
     while time.perf_counter() - begun < seconds:
@@ -177,6 +212,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--formats", type=lambda text: text.split(","), default=[])
     parser.add_argument("--output", type=pathlib.Path)
     arguments = parser.parse_args()
     import sentence_transformers
@@ -187,8 +223,9 @@ def main():
     batches = [texts_of(source, named, arguments.tokens, BATCH) for _ in range(8)]
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        make_models(folder)
-        ours = Tidegate(str(pathlib.Path(arguments.tidegate).resolve()), arguments.adapter, folder)
+        program, formats = str(pathlib.Path(arguments.tidegate).resolve()), arguments.formats
+        make_models(folder, program, formats)
+        ours = Tidegate(program, arguments.adapter, folder, formats)
         theirs = SentenceTransformers(folder)
         apart = {"embed": 0.0, "rerank": 0.0}
         for batch in batches:
@@ -197,12 +234,17 @@ def main():
             apart["embed"] = max(apart["embed"], found)
             found = max(abs(x - y) for x, y in zip(ours.rerank(query, batch), theirs.rerank(query, batch)))
             apart["rerank"] = max(apart["rerank"], found)
+        cosines = {form: least_cosine(ours, batches[:2], f"embed-{form}") for form in formats}
+        by_format = {form: [] for form in ["f32"] * bool(formats) + formats}
         rounds = {"tidegate": {"embed": [], "rerank": []}, "sentence-transformers": {"embed": [], "rerank": []}}
         for _ in range(arguments.rounds):
             for name, made in [("tidegate", ours), ("sentence-transformers", theirs)]:
                 rounds[name]["embed"].append(rate(made.embed, batches, arguments.seconds))
                 rerank = lambda batch: made.rerank(query, batch)
                 rounds[name]["rerank"].append(rate(rerank, batches, arguments.seconds))
+            for form, each in by_format.items():
+                model = "embed" if form == "f32" else f"embed-{form}"
+                each.append(rate(lambda batch: ours.embed(batch, model), batches, arguments.seconds))
         said = (folder / "log").read_text()
         ours.end()
     adapter = re.search(r"adapter=(.+?) kernels=\"?(\w+)", said)
@@ -217,6 +259,8 @@ def main():
         "best": {name: {kind: round(max(each), 1) for kind, each in kinds.items()} for name, kinds in rounds.items()},
         "rounds": {name: {kind: [round(x, 1) for x in each] for kind, each in kinds.items()} for name, kinds in rounds.items()},
         "greatest_difference": apart,
+        "embed_by_format": {form: {"best": round(max(each), 1), "rounds": [round(x, 1) for x in each]} for form, each in by_format.items()},
+        "least_cosine_with_f32": cosines,
     }
     text = json.dumps(result, indent=1)
     print(text)

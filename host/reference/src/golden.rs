@@ -126,13 +126,14 @@ pub const ENCODERS: [&str; 19] = [
 ];
 
 /// Encoders as GGUF files; each is one of [`ENCODERS`] or a model of its own.
-pub const GGUF_ENCODERS: [&str; 6] = [
+pub const GGUF_ENCODERS: [&str; 7] = [
     "gguf-bert-f16",
     "gguf-bert-first-token-q8_0",
     "gguf-bert-q4_0",
     "gguf-bert-q4_k_m",
     "gguf-nomic-bert-f16",
     "gguf-nomic-bert-q8_0",
+    "gguf-qwen3-embedding-bf16",
 ];
 
 /// Encoders as GGUF files in formats that are handed on as int8: what is expected is what the file holds, which

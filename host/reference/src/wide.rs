@@ -47,12 +47,16 @@ pub fn encoder(name: &str, directory: &Path) -> Result<(), GoldenError> {
         (inner, INTERMEDIATE),
         (2 * inner, 2 * INTERMEDIATE),
     ]);
-    if let (Some(heads), Some(keys), None) = (
-        count("num_attention_heads"),
-        count("num_key_value_heads"),
-        count("head_dim"),
-    ) {
-        widths.insert(hidden * keys / heads, HIDDEN * keys / heads);
+    // Of a decoder whose heads are as wide as its rows together; others keep theirs.
+    if let (Some(heads), Some(keys)) = (count("num_attention_heads"), count("num_key_value_heads"))
+    {
+        let head = count("head_dim");
+        if head.is_none_or(|head| head * heads == hidden) {
+            widths.insert(hidden * keys / heads, HIDDEN * keys / heads);
+            if head.is_some() {
+                config.insert("head_dim".to_owned(), json!(HIDDEN / heads));
+            }
+        }
     }
     config.insert(hidden_key.to_owned(), json!(HIDDEN));
     config.insert(inner_key.to_owned(), json!(INTERMEDIATE));
@@ -91,7 +95,7 @@ pub fn encoder(name: &str, directory: &Path) -> Result<(), GoldenError> {
         };
         let begin = data.len();
         for _ in 0..shape.iter().product() {
-            data.extend((middle + scale * random.next()).to_le_bytes());
+            data.extend((middle + scale * random.unit()).to_le_bytes());
         }
         let entry = json!({"dtype": "F32", "shape": shape, "data_offsets": [begin, data.len()]});
         listed.insert(name.clone(), entry);
@@ -108,7 +112,7 @@ struct Numbers(u64);
 
 impl Numbers {
     /// In -1..1.
-    fn next(&mut self) -> f32 {
+    fn unit(&mut self) -> f32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tidegate_tests::{Workspace, root};
 
-/// The vectors that a pipeline writes of texts.
-fn vectors(workspace: &Workspace, model: &Path, texts: &Value) -> Vec<Vec<f64>> {
+/// A pipeline that writes vectors of texts.
+fn embedding(model: &Path, texts: &Value) -> Workspace {
+    let workspace = Workspace::new("");
     workspace.pipeline(&format!(
         "[pipeline]\nname = \"texts\"\n[source.texts]\ntype = \"file\"\npaths = [\"texts.jsonl\"]\n\
          [model.embedder]\npath = {model:?}\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
@@ -17,6 +18,12 @@ fn vectors(workspace: &Workspace, model: &Path, texts: &Value) -> Vec<Vec<f64>> 
         .map(|text| format!("{}\n", json!({"text": text})))
         .collect();
     workspace.write("texts.jsonl", lines);
+    workspace
+}
+
+/// The vectors that it writes.
+fn vectors(model: &Path, texts: &Value) -> Vec<Vec<f64>> {
+    let workspace = embedding(model, texts);
     workspace.run_pipeline();
     let lines = workspace.json_lines("out.jsonl");
     let numbers = |line: &Value| -> Vec<f64> {
@@ -55,7 +62,7 @@ fn vectors_of_a_whole_pipeline_are_those_of_sentence_transformers() {
         let texts = std::fs::read(folder.join("texts.json")).unwrap();
         let texts: Value = serde_json::from_slice(&texts).unwrap();
         let wanted = texts["vectors"].as_array().unwrap();
-        let found = vectors(&workspace, &path, &texts["texts"]);
+        let found = vectors(&path, &texts["texts"]);
         assert_eq!(found.len(), wanted.len(), "{model}");
         for (found, wanted) in found.iter().zip(wanted) {
             let wanted = wanted.as_array().unwrap();
@@ -71,6 +78,20 @@ fn vectors_of_a_whole_pipeline_are_those_of_sentence_transformers() {
     }
 }
 
+#[test]
+fn what_an_encoder_loses_that_no_kernel_reads_as_it_is_stored_is_logged() {
+    let golden = root().join("host/reference/tests/golden");
+    let model = golden.join("gguf-bert-q5_1/model.gguf");
+    let workspace = embedding(&model, &json!(["bread"]));
+    assert!(info(&workspace, &model).contains("no kernel reads q5_1"));
+    let ran = workspace.run(&["run", "--log", "info", "--adapter", "cpu", "pipeline.toml"]);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let held = "no kernel reads this format, it is held as int8";
+    let line = said.lines().find(|line| line.contains(held));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("q5_1") && line.contains("rms_loss"), "{line}");
+}
+
 /// A GGUF file in q8_0 becomes a directory of int8 without a loss, and one of int4 with one, which is told.
 #[test]
 fn an_encoder_is_converted_and_said_how_far_its_vectors_move() {
@@ -78,7 +99,7 @@ fn an_encoder_is_converted_and_said_how_far_its_vectors_move() {
     let model = golden.join("gguf-bert-first-token-q8_0/model.gguf");
     let texts = json!(["how wide", "the river is wide", "bread"]);
     let workspace = Workspace::new("");
-    let before = vectors(&workspace, &model, &texts);
+    let before = vectors(&model, &texts);
     for (format, least, most) in [("int8", 0.999_999, 1.000_001), ("int4", 0.8, 0.9999)] {
         let arguments = [
             "model",
@@ -105,7 +126,7 @@ fn an_encoder_is_converted_and_said_how_far_its_vectors_move() {
             told.contains(&format!("stored as       {format} ")),
             "{told}"
         );
-        let after = vectors(&workspace, &written, &texts);
+        let after = vectors(&written, &texts);
         for (before, after) in before.iter().zip(&after) {
             let cosine: f64 = before.iter().zip(after).map(|(a, b)| a * b).sum();
             assert!(cosine >= least && cosine <= most, "{format}: {cosine}");

@@ -82,6 +82,8 @@ class Gguf:
     ftype: int | None = None
     # Whether texts are asked of sentence-transformers too.
     texts: bool = False
+    # Of a decoder for embeddings: how its rows are pooled.
+    pooling: gguf.PoolingType | None = None
 
 
 def always(kind: Kind) -> Callable[[str, int], Kind]:
@@ -153,6 +155,10 @@ ENCODER_FILES = [
     Gguf("gguf-bert-q4_k_m", "bert-wide", "bert", always(Kind.F32), passing=True, ftype=15),
     Gguf("gguf-nomic-bert-f16", "nomic-bert-f16", "nomic-bert", always(Kind.F16)),
     Gguf("gguf-nomic-bert-q8_0", "nomic-bert-even", "nomic-bert", always(Kind.Q8_0), passing=True),
+    Gguf(
+        "gguf-qwen3-embedding-bf16", "qwen3-embedding-bf16", "qwen3", always(Kind.BF16),
+        pooling=gguf.PoolingType.LAST,
+    ),
 ]
 
 
@@ -163,6 +169,8 @@ def write_gguf(
     every tensor's dequantized elements (little-endian f32, queries and keys in the order they came in) by its new name."""
     writer = gguf.GGUFWriter(str(folder / "model.gguf"), file.architecture, split_max_tensors=file.part)
     metadata(writer, file, config)
+    if file.pooling is not None:
+        writer.add_pooling_type(file.pooling)
     (byte_level_vocabulary if file.without_pre else vocabulary)(writer, config)
     gemma = file.architecture.startswith("gemma")
     others = GEMMA_NAMES if gemma else GPT_OSS_NAMES if file.architecture == "gpt-oss" else {}

@@ -90,6 +90,7 @@ fn a_gguf_holds_the_tensors_of_its_safetensors() {
     for (gguf, directory) in [
         ("gguf-bert-f16", "bert-f16"),
         ("gguf-nomic-bert-f16", "nomic-bert-f16"),
+        ("gguf-qwen3-embedding-bf16", "qwen3-embedding-bf16"),
     ] {
         let (gguf, directory) = (checkpoint(gguf), checkpoint(directory));
         let config = directory.encoder().unwrap();
@@ -101,6 +102,7 @@ fn a_gguf_holds_the_tensors_of_its_safetensors() {
         }
         let said = EncoderConfig {
             architecture: config.architecture.clone(),
+            decoder: config.decoder.clone(),
             ..gguf.encoder().unwrap().clone()
         };
         assert_eq!(said, *config);

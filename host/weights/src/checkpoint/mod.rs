@@ -53,7 +53,7 @@ enum Source {
         /// The bytes of `config.json`.
         config: FileBytes,
         /// What stands beside it.
-        beside: Beside,
+        beside: Box<Beside>,
     },
     Gguf(Box<Gguf>),
     Random {

@@ -52,7 +52,7 @@ impl Checkpoint {
             source: Source::Safetensors {
                 weights: Weights::new(store, &architecture),
                 config: config_bytes,
-                beside,
+                beside: Box::new(beside),
             },
             architecture,
             encoding: None,

@@ -233,12 +233,22 @@ pub(super) fn of_decoder(
         None => Pooling::Mean,
         Some(pooling) => read_pooling(Raw(pooling))?,
     };
+    let context = most_tokens(beside, decoder.context)?;
+    Ok(embedding_decoder(decoder, pooling, context))
+}
+
+/// The encoder that a decoder is whose rows are pooled so, and whose texts have at most `context` tokens.
+pub(crate) fn embedding_decoder(
+    decoder: ModelConfig,
+    pooling: Pooling,
+    context: usize,
+) -> EncoderConfig {
     let layer = |layer: &LayerConfig| EncoderLayer {
         // A window counts the row's own position.
         reach: layer.window.map(|window| window - 1),
         rope: layer.rope,
     };
-    Ok(EncoderConfig {
+    EncoderConfig {
         architecture: decoder.architecture.clone(),
         vocabulary: decoder.vocabulary,
         hidden: decoder.hidden,
@@ -265,12 +275,12 @@ pub(super) fn of_decoder(
         positions: 0,
         first_position: 0,
         types: 0,
-        context: most_tokens(beside, decoder.context)?,
+        context,
         head: EncoderHead::Embedding(pooling),
         scoring: None,
         quantization: decoder.quantization,
         decoder: Some(Box::new(decoder)),
-    })
+    }
 }
 
 /// How the weights are stored: as `convert` writes them, if not in floats.

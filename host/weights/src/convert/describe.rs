@@ -53,10 +53,14 @@ pub(super) fn describe_encoder(
     beside: Option<&Beside>,
     (quantization, bits): (Quantization, u32),
 ) -> Option<Described> {
-    let (mut object, files) = match (original, beside) {
-        (Some(original), Some(beside)) => (original, files_beside(beside)),
+    let described = match (original, beside) {
+        (Some(original), Some(beside)) => Described {
+            config: original,
+            beside: files_beside(beside),
+        },
         _ => invent_encoder(config)?,
     };
+    let (mut object, files) = (described.config, described.beside);
     object.insert(
         "quantization_config".to_owned(),
         json!({"quant_method": "tidegate", "bits": bits, "group_size": crate::format::GROUP}),
@@ -72,9 +76,15 @@ pub(super) fn describe_encoder(
     };
     let decoder = config.decoder.clone().map(|mut decoder| {
         decoder.quantization = Some(quantization);
-        // What `generation_config.json` adds to them ends no vector.
         if let Some(read) = &read.decoder {
+            decoder.architecture.clone_from(&read.architecture);
+            // What `generation_config.json` adds to them ends no vector.
             decoder.eos_tokens.clone_from(&read.eos_tokens);
+            // To the last bits of a power, as in `means`.
+            let scale = decoder.attention_scale;
+            if (read.attention_scale - scale).abs() <= 1e-12 * scale {
+                decoder.attention_scale = read.attention_scale;
+            }
         }
         decoder
     });
@@ -118,15 +128,13 @@ fn files_beside(beside: &Beside) -> Vec<(&'static str, Value)> {
 }
 
 /// Keys of transformers, and of Nomic's maker: of an encoder out of a GGUF file.
-fn invent_encoder(
-    config: &EncoderConfig,
-) -> Option<(Map<String, Value>, Vec<(&'static str, Value)>)> {
+fn invent_encoder(config: &EncoderConfig) -> Option<Described> {
     let EncoderHead::Embedding(pooling) = &config.head else {
         return None;
     };
-    let nomic = config.gated;
-    let value = match nomic {
-        true => json!({
+    let value = match &config.decoder {
+        Some(decoder) => Value::Object(invent(decoder)?),
+        None if config.gated => json!({
             "architectures": ["NomicBertModel"],
             "vocab_size": config.vocabulary,
             "n_embd": config.hidden,
@@ -139,7 +147,7 @@ fn invent_encoder(
             "activation_function": "swiglu",
             "rotary_emb_base": config.ropes.first()?.theta,
         }),
-        false => json!({
+        None => json!({
             "architectures": ["BertModel"],
             "vocab_size": config.vocabulary,
             "hidden_size": config.hidden,
@@ -180,7 +188,10 @@ fn invent_encoder(
     if config.positions > config.context {
         files.push((SENTENCE, json!({"max_seq_length": config.context})));
     }
-    Some((object, files))
+    Some(Described {
+        config: object,
+        beside: files,
+    })
 }
 
 /// Whether the text means the model: the same in all but names, how weights are stored, and the last bits of a scale

@@ -96,9 +96,10 @@ pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, Architectu
     };
     Ok((
         *family,
-        match family.is_encoder() {
-            true => Architecture::Encoder(reader.encoder()?),
-            false => Architecture::Decoder(reader.read()?),
+        match (family.is_encoder(), reader.embeds()?) {
+            (true, _) => Architecture::Encoder(reader.encoder()?),
+            (false, Some(pooling)) => Architecture::Encoder(reader.embedding(pooling)?),
+            (false, None) => Architecture::Decoder(reader.read()?),
         },
     ))
 }
@@ -112,7 +113,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&self) -> Result<ModelConfig, ConfigError> {
+    pub(super) fn read(&self) -> Result<ModelConfig, ConfigError> {
         self.refuse_what_is_not_implemented()?;
         let sizes = self.sizes()?.check()?;
         let most = ModelConfig::MOST_SINKS;

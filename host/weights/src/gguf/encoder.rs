@@ -1,4 +1,4 @@
-//! Encoders in GGUF files: BERT and Nomic BERT.
+//! Encoders in GGUF files: BERT, Nomic BERT, and decoders whose rows make vectors.
 //!
 //! Keys, names and what is not written but known are those of llama.cpp (`BertModel` and `NomicBertModel` of
 //! `convert_hf_to_gguf.py`, `llama-arch.cpp`, `llama-model.cpp`). No key names the function of a feed-forward layer: it is GELU, which the
@@ -9,10 +9,10 @@ use super::lookup::Lookup;
 use crate::config::limits::{self, Given, Sizes};
 use crate::config::{
     Activation, ConfigError, EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer, Pooling,
-    Rope, RopeScaling,
+    Rope, RopeScaling, embedding_decoder,
 };
 use crate::error::TensorError;
-use crate::names::{EncoderLayerTensor as Part, EncoderTensor};
+use crate::names::{EncoderLayerTensor as Part, EncoderTensor, of_decoder};
 use crate::tensor::Tensor;
 
 /// `enum llama_pooling_type`.
@@ -89,6 +89,41 @@ impl Reader<'_> {
             quantization: None,
             decoder: None,
         })
+    }
+
+    /// How the rows of a decoder are pooled that was converted for embeddings; nothing of others.
+    pub(super) fn embeds(&self) -> Result<Option<Pooling>, ConfigError> {
+        if !matches!(self.family, Family::Llama | Family::Qwen2 | Family::Qwen3) {
+            return Ok(None);
+        }
+        let number = self.keys().count(&self.key("pooling_type"))?;
+        let known = POOLINGS.iter().find(|(known, _)| number == Some(*known));
+        Ok(known.map(|(_, pooling)| *pooling))
+    }
+
+    /// A decoder for embeddings, of whose layers encoders have all.
+    pub(super) fn embedding(&self, pooling: Pooling) -> Result<EncoderConfig, ConfigError> {
+        let decoder = self.read()?;
+        if let Some(experts) = &decoder.experts {
+            let key = self.key("expert_count");
+            return Err(ConfigError::unsupported(
+                key,
+                experts.count,
+                "0 for embeddings",
+            ));
+        }
+        let usual = (decoder.head_dim as f64).powf(-0.5);
+        if (decoder.attention_scale - usual).abs() > 1e-6 * usual {
+            let key = self.key("attention.scale");
+            let supported = format!("{usual} for embeddings");
+            return Err(ConfigError::unsupported(
+                key,
+                decoder.attention_scale,
+                supported,
+            ));
+        }
+        let context = decoder.context;
+        Ok(embedding_decoder(decoder, pooling, context))
     }
 
     fn refuse_other_encoders(&self) -> Result<(), ConfigError> {
@@ -184,6 +219,10 @@ impl<'a> Lookup<'a> {
         let absent = || TensorError::Absent {
             tensor: format!("{tensor:?}"),
         };
+        if let Some(decoder) = &config.decoder {
+            let tensor = of_decoder(tensor).ok_or_else(absent)?;
+            return self.tensor(decoder, tensor, shape);
+        }
         let name = name(tensor).ok_or_else(absent)?;
         if let EncoderTensor::Layer(layer, part) = tensor
             && let Some((number, kind)) = of_fused(part)

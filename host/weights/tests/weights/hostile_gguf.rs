@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use tidegate_weights::{Checkpoint, CheckpointError, DecoderTensor, LayerTensor, gguf_vocabulary};
+use tidegate_weights::{
+    Checkpoint, CheckpointError, DecoderTensor, EncoderHead, LayerTensor, Pooling, gguf_vocabulary,
+};
 
 use crate::made::{Files, Gguf, Value, gguf, gguf_encoder};
 use crate::probe::probe;
@@ -666,5 +668,35 @@ fn queries_keys_and_values_of_bert_in_one_tensor_are_those_apart() {
             told.to_f32().unwrap(),
             "{tensor:?}"
         );
+    }
+}
+
+#[test]
+fn a_decoder_that_is_pooled_makes_vectors_as_far_as_encoders_have_its_layers() {
+    let file = gguf().set("llama.pooling_type", Value::U32(3));
+    let checkpoint = open(file.bytes()).unwrap();
+    checkpoint.check().unwrap();
+    let config = checkpoint.encoder().unwrap();
+    assert_eq!(config.head, EncoderHead::Embedding(Pooling::Last));
+    assert!(config.causal && config.decoder.is_some());
+    assert_eq!(probe(&checkpoint), config.tensors().count());
+    let scaled = file.clone().set("llama.attention.scale", Value::F32(0.5));
+    assert_refused(
+        &scaled,
+        "`llama.attention.scale` is 0.5, supported: 0.35355339",
+    );
+    let mixed = file.set("llama.expert_count", Value::U32(8));
+    let mut mixed = mixed.set("llama.expert_used_count", Value::U32(2));
+    let router = "blk.0.ffn_gate_inp.weight".to_owned();
+    mixed
+        .tensors
+        .push((router, vec![32, 8], 0, vec![0; 32 * 8 * 4]));
+    assert_refused(
+        &mixed,
+        "`llama.expert_count` is 8, supported: 0 for embeddings",
+    );
+    for none in [0, 4] {
+        let file = gguf().set("llama.pooling_type", Value::U32(none));
+        assert!(open(file.bytes()).unwrap().decoder().is_some(), "{none}");
     }
 }

@@ -49,12 +49,6 @@ enum Query {
     Tokens(Vec<u32>),
 }
 
-/// Whether there is more to do of a request.
-enum Turn {
-    More,
-    Ended(Result<Work, ModelError>),
-}
-
 impl Ranking {
     pub(crate) fn new(
         (replicas, loaded): (Arc<Replicas>, Arc<Loaded>),
@@ -72,14 +66,14 @@ impl Ranking {
         }
     }
 
-    /// Encodes a piece of it.
-    fn turn(&mut self) -> Result<Turn, ModelError> {
+    /// Encodes a piece of it; all of it is there with the last.
+    fn turn(&mut self) -> Result<Option<Work>, ModelError> {
         let query = match &self.query {
             Query::Tokens(tokens) => tokens,
             Query::Text(text) => {
                 let tokens = self.loaded.query(text, self.documents.len())?;
                 self.query = Query::Tokens(tokens);
-                return Ok(Turn::More);
+                return Ok(None);
             }
         };
         let mut bytes = 0;
@@ -87,13 +81,13 @@ impl Ranking {
             self.pairs.push(self.loaded.pair(query, &document)?);
             bytes += document.len();
             if bytes >= AT_ONCE && !self.documents.is_empty() {
-                return Ok(Turn::More);
+                return Ok(None);
             }
         }
-        Ok(Turn::Ended(Ok(Work::Encode {
+        Ok(Some(Work::Encode {
             texts: std::mem::take(&mut self.pairs),
             recognizing: None,
-        })))
+        }))
     }
 
     fn submit(self, work: Result<Work, ModelError>) {
@@ -151,9 +145,9 @@ pub(crate) fn run(shared: &Shared, asked: &Receiver<Asked>) {
             true => Err(ModelError::Expired { made: 0 }),
             false => ranking.turn(),
         };
-        match turn.unwrap_or_else(|error| Turn::Ended(Err(error))) {
-            Turn::More => waiting.push_back(ranking),
-            Turn::Ended(work) => {
+        match turn.transpose() {
+            None => waiting.push_back(ranking),
+            Some(work) => {
                 ranking.submit(work);
                 shared.encoded_one();
             }

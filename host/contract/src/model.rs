@@ -451,21 +451,9 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Its log-probabilities without those of the reasoning, of what begins and ends it, and of white space between it and
-    /// the content. `text_of` is what a token says, as far as that is known.
-    pub fn said_logprobs(&self, text_of: impl Fn(u32) -> Option<String>) -> &[TokenLogprob] {
-        // Tokens that were given, not made, are the first, and have none.
-        let given = self.tokens.len().saturating_sub(self.logprobs.len());
-        let thought = (self.reasoning_tokens as usize).saturating_sub(given);
-        let said = self.logprobs.get(thought..).unwrap_or_default();
-        if self.reasoning_tokens == 0 || self.text.starts_with(char::is_whitespace) {
-            return said;
-        }
-        let is_space = |each: &&TokenLogprob| {
-            text_of(each.token).is_some_and(|text| !text.is_empty() && text.trim().is_empty())
-        };
-        let between = said.iter().take_while(is_space).count();
-        said.get(between..).unwrap_or_default()
+    /// Its log-probabilities of the content alone.
+    pub fn said_logprobs(&self) -> impl Iterator<Item = &TokenLogprob> {
+        self.logprobs.iter().filter(|each| each.said)
     }
 }
 
@@ -478,6 +466,9 @@ pub struct TokenLogprob {
     pub logprob: f32,
     /// The likeliest tokens at its place, likeliest first.
     pub top: Vec<(u32, f32)>,
+    /// Whether it is of the content: not of the reasoning or a call, nor of what begins and ends either, nor white space
+    /// between them and the content, nor of a stop string.
+    pub said: bool,
 }
 
 /// What a model is, for messages, summaries and answers.

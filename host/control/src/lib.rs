@@ -43,7 +43,7 @@ pub use live::{
 };
 pub use metrics_token::{MetricsTokenError, read_metrics_token};
 pub use models::{
-    BreakerState, ModelRefused, ModelReport, RemoteReport, ReplicaReport, ReplicaState,
+    BreakerState, LoraReport, ModelRefused, ModelReport, RemoteReport, ReplicaReport, ReplicaState,
 };
 pub use playground::{
     Hearer, MAX_ANSWER, MAX_PROMPT, MAX_TRIED, MAX_TRIED_HEAD, MAX_TRIED_HEADERS,

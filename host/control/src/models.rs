@@ -69,6 +69,32 @@ pub struct ModelReport {
     /// Its replicas, where the file names several adapters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<ReplicaReport>,
+    /// The low-rank adapters that it is loaded with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loras: Vec<LoraReport>,
+}
+
+/// A low-rank adapter of a model. What it was asked is in the figures of the model, too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoraReport {
+    /// Its name in the pipeline file.
+    pub name: String,
+    /// Digest of its files, as they were read when it was loaded.
+    pub digest: String,
+    /// Its largest rank.
+    pub rank: u32,
+    /// Requests answered.
+    pub answered: u64,
+    /// Requests that failed, whatever the reason.
+    pub failed: u64,
+    /// Requests that whoever asked has left before their end.
+    pub left: u64,
+    /// Tokens of prompts.
+    pub prompt_tokens: u64,
+    /// Tokens of prompts that were in the KV cache already.
+    pub prefix_hit_tokens: u64,
+    /// Tokens made.
+    pub tokens: u64,
 }
 
 /// A model on one adapter of several.

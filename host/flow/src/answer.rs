@@ -329,12 +329,9 @@ fn choice_json(
         object["calls"] = json!(choice.calls);
     }
     if logprobs {
-        let shown = match reasons {
-            true => choice.logprobs.as_slice(),
-            // Whoever is not shown the thoughts does not read them token by token.
-            false => choice.said_logprobs(text_of),
-        };
-        let logprobs = shown.iter().map(|each| logprob_json(text_of, each));
+        // Whoever is not shown the thoughts does not read them token by token.
+        let shown = choice.logprobs.iter().filter(|each| reasons || each.said);
+        let logprobs = shown.map(|each| logprob_json(text_of, each));
         object["logprobs"] = Value::Array(logprobs.collect());
     }
     object
@@ -517,55 +514,41 @@ mod tests {
 
     #[test]
     fn thoughts_are_in_no_log_probabilities_unless_they_are_shown() {
-        let logprob = |token| TokenLogprob {
-            token,
-            logprob: -1.0,
-            top: Vec::new(),
-        };
-        let choice = |given: u32, reasoning_tokens| Choice {
+        let choice = |from: u32, said: &[u32]| Choice {
             text: "Yes.".into(),
             reasoning: "Hm.".into(),
-            reasoning_tokens,
+            reasoning_tokens: 5,
             calls: Vec::new(),
             tokens: (0..8).collect(),
             finish: Finish::End,
-            logprobs: (given..8).map(logprob).collect(),
+            logprobs: (from..8)
+                .map(|token| TokenLogprob {
+                    token,
+                    logprob: -1.0,
+                    top: Vec::new(),
+                    said: said.contains(&token),
+                })
+                .collect(),
         };
-        let text_of = |token: u32| {
-            Some(if token == 5 {
-                "\n\n".into()
-            } else {
-                token.to_string()
-            })
-        };
+        let text_of = |token: u32| Some(token.to_string());
         let shown = |choice: &Choice, reasons| -> Vec<u64> {
             let object = choice_json(&text_of, choice, true, reasons);
             let each = object["logprobs"].as_array().unwrap().iter();
             each.map(|each| each["id"].as_u64().unwrap()).collect()
         };
-        assert_eq!(shown(&choice(0, 4), false), [4, 5, 6, 7]);
+        assert_eq!(shown(&choice(0, &[5, 6, 7]), false), [5, 6, 7]);
         assert_eq!(
-            shown(&choice(0, 5), false),
-            [6, 7],
-            "and the lines behind them"
+            shown(&choice(0, &[6]), false),
+            [6],
+            "nor what stands beside"
         );
-        assert_eq!(shown(&choice(0, 5), true), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(shown(&choice(0, &[6]), true), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(
-            shown(&choice(2, 5), false),
+            shown(&choice(6, &[5, 6, 7]), false),
             [6, 7],
             "behind tokens that were given"
         );
-        assert_eq!(
-            shown(&choice(7, 5), false),
-            [7],
-            "that had more than the thoughts"
-        );
-        assert_eq!(shown(&choice(0, 8), false), [0; 0], "cut within them");
-        assert_eq!(
-            shown(&choice(5, 0), false),
-            [5, 6, 7],
-            "where there are none"
-        );
+        assert_eq!(shown(&choice(0, &[]), false), [0; 0], "cut within them");
     }
 
     #[test]

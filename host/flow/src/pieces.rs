@@ -110,6 +110,7 @@ mod tests {
             token: 1,
             logprob: -0.5,
             top: Vec::new(),
+            said: true,
         }];
         let with = Piece {
             logprobs: &likely,

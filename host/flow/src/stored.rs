@@ -16,6 +16,8 @@ pub(crate) struct StoredAnswer {
     finish: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     logprobs: Vec<StoredLogprob>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    said: Vec<Run>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reasoning: String,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -44,6 +46,8 @@ struct StoredChoice {
     finish: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     logprobs: Vec<StoredLogprob>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    said: Vec<Run>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reasoning: String,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -54,6 +58,8 @@ struct StoredChoice {
 
 /// Token, its log-probability, and the likeliest with theirs.
 type StoredLogprob = (u32, f32, Vec<(u32, f32)>);
+/// Of the log-probabilities, those from one number up to another that are of the content.
+type Run = (usize, usize);
 
 impl StoredAnswer {
     pub(crate) fn of(answer: &Answer) -> StoredAnswer {
@@ -65,6 +71,7 @@ impl StoredAnswer {
             reasoning_tokens: 0,
             calls: Vec::new(),
             logprobs: Vec::new(),
+            said: Vec::new(),
             others: Vec::new(),
             embedding: None,
             labels: None,
@@ -86,6 +93,7 @@ impl StoredAnswer {
                 for (index, choice) in choices.iter().enumerate() {
                     let finish = choice.finish.name().to_owned();
                     let logprobs = choice.logprobs.iter().map(store_logprob).collect();
+                    let said = said(&choice.logprobs);
                     if index == 0 {
                         stored.text = choice.text.clone();
                         stored.finish = finish;
@@ -93,6 +101,7 @@ impl StoredAnswer {
                         stored.reasoning_tokens = choice.reasoning_tokens;
                         stored.calls = choice.calls.clone();
                         stored.logprobs = logprobs;
+                        stored.said = said;
                     } else {
                         stored.others.push(StoredChoice {
                             text: choice.text.clone(),
@@ -102,6 +111,7 @@ impl StoredAnswer {
                             reasoning_tokens: choice.reasoning_tokens,
                             calls: choice.calls.clone(),
                             logprobs,
+                            said,
                         });
                     }
                 }
@@ -127,6 +137,7 @@ impl StoredAnswer {
                     reasoning_tokens: self.reasoning_tokens,
                     calls: self.calls,
                     logprobs: self.logprobs,
+                    said: self.said,
                 };
                 let choices = std::iter::once(first).chain(self.others);
                 Made::Choices(choices.map(StoredChoice::into_choice).collect())
@@ -147,6 +158,10 @@ impl StoredAnswer {
 
 impl StoredChoice {
     fn into_choice(self) -> Choice {
+        let is_said = |number: usize| {
+            let mut runs = self.said.iter();
+            runs.any(|(from, to)| (*from..*to).contains(&number))
+        };
         Choice {
             text: self.text,
             reasoning: self.reasoning,
@@ -163,10 +178,12 @@ impl StoredChoice {
             logprobs: self
                 .logprobs
                 .into_iter()
-                .map(|(token, logprob, top)| TokenLogprob {
+                .enumerate()
+                .map(|(number, (token, logprob, top))| TokenLogprob {
                     token,
                     logprob,
                     top,
+                    said: is_said(number),
                 })
                 .collect(),
         }
@@ -179,6 +196,17 @@ fn is_zero(number: &u32) -> bool {
 
 fn store_logprob(logprob: &TokenLogprob) -> StoredLogprob {
     (logprob.token, logprob.logprob, logprob.top.clone())
+}
+
+fn said(logprobs: &[TokenLogprob]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (number, _) in logprobs.iter().enumerate().filter(|(_, each)| each.said) {
+        match runs.last_mut() {
+            Some((_, to)) if *to == number => *to += 1,
+            _ => runs.push((number, number + 1)),
+        }
+    }
+    runs
 }
 
 #[cfg(test)]
@@ -210,6 +238,7 @@ mod tests {
             token,
             logprob: -0.1 * token as f32,
             top: vec![(token, -0.1 * token as f32), (token + 1, -1.0 / 3.0)],
+            said: token > 1,
         };
         let choice = |text: &str, tokens: &[u32], finish, logprobs| Choice {
             text: text.into(),

@@ -30,8 +30,10 @@ pub(crate) struct AnswerText {
     lanes: Option<Lanes>,
     /// Text that the tokens stand for, in bytes.
     decoded: usize,
-    /// Log-probabilities of tokens, with where the text of each begins and ends.
-    logprobs: VecDeque<(Range<usize>, TokenLogprob)>,
+    /// Log-probabilities of tokens, with where the text of each begins and ends, and its number among them.
+    logprobs: VecDeque<(Range<usize>, usize, TokenLogprob)>,
+    /// By that number: whether the token is of the content.
+    said: Vec<bool>,
     /// Parts that were not handed on; none where nobody wants any.
     pieces: Option<Vec<AnswerPiece>>,
 }
@@ -90,6 +92,7 @@ impl AnswerText {
             }),
             decoded: 0,
             logprobs: VecDeque::new(),
+            said: Vec::new(),
             pieces: told.then(Vec::new),
         }
     }
@@ -99,10 +102,14 @@ impl AnswerText {
         self.tokens += 1;
         let mut decoded = String::new();
         self.detokenizer.push(token, &mut decoded);
-        if self.pieces.is_some() {
-            let place = self.decoded..self.decoded + decoded.len();
-            self.logprobs
-                .extend(logprob.map(|logprob| (place, logprob)));
+        let place = self.decoded..self.decoded + decoded.len();
+        if let (Some(lanes), Some(name)) = (&mut self.lanes, self.detokenizer.shown(token)) {
+            let begins = place.end.saturating_sub(name.len());
+            lanes.parser.token_at(begins..place.end);
+        }
+        if let Some(logprob) = logprob {
+            self.logprobs.push_back((place, self.said.len(), logprob));
+            self.said.push(false);
         }
         if self.take(&decoded) {
             return Some(Finish::Stop);
@@ -202,7 +209,7 @@ impl AnswerText {
         let mut segments = Vec::new();
         match &mut self.lanes {
             Some(lanes) => lanes.parser.push(text, &mut segments),
-            None if self.pieces.is_none() => {}
+            None if self.pieces.is_none() && self.logprobs.is_empty() => {}
             None => segments.push(Segment {
                 lane: Lane::Content,
                 text: text.to_owned(),
@@ -219,11 +226,11 @@ impl AnswerText {
             if let Some(lanes) = &mut self.lanes {
                 lanes.take(&segment);
             }
+            let logprobs = self.logprobs_of(&segment);
             // Taken out so that both can be changed.
             let Some(mut pieces) = self.pieces.take() else {
                 continue;
             };
-            let logprobs = self.logprobs_of(&segment);
             match pieces.last_mut() {
                 Some(last) if last.lane == segment.lane && segment.begins.is_none() => {
                     last.text.push_str(&segment.text);
@@ -246,13 +253,18 @@ impl AnswerText {
         // One without text of its own is of a character that ends with a later token: it goes with that.
         let is_before =
             |place: &Range<usize>| place.start < segment.from && place.end <= segment.from;
-        let before = self.logprobs.partition_point(|(place, _)| is_before(place));
+        let before = (self.logprobs).partition_point(|(place, ..)| is_before(place));
         self.logprobs.drain(..before);
-        let own = (self.logprobs).partition_point(|(place, _)| place.start < segment.to);
-        self.logprobs
-            .drain(..own)
-            .map(|(_, logprob)| logprob)
-            .collect()
+        let own = (self.logprobs).partition_point(|(place, ..)| place.start < segment.to);
+        let said = &mut self.said;
+        let own = self.logprobs.drain(..own).map(|(_, number, mut logprob)| {
+            logprob.said = segment.lane == Lane::Content;
+            if let Some(said) = said.get_mut(number) {
+                *said = logprob.said;
+            }
+            logprob
+        });
+        own.collect()
     }
 
     /// The text that is certain, as the model wrote it.
@@ -271,13 +283,16 @@ impl AnswerText {
         lanes.is_some_and(|lanes| !lanes.calls.is_empty())
     }
 
-    /// The answer of these tokens.
+    /// The answer of these tokens, with the log-probabilities of those that were pushed with one.
     pub(crate) fn into_choice(
         self,
         tokens: Vec<u32>,
         finish: Finish,
-        logprobs: Vec<TokenLogprob>,
+        mut logprobs: Vec<TokenLogprob>,
     ) -> Choice {
+        for (logprob, said) in logprobs.iter_mut().zip(&self.said) {
+            logprob.said = *said;
+        }
         let reasoning_tokens = self.reasoning_tokens();
         let (text, reasoning, calls) = match self.lanes {
             Some(lanes) => (lanes.content, lanes.reasoning, lanes.calls),
@@ -316,6 +331,7 @@ mod tests {
                 token: *token,
                 logprob: -1.0,
                 top: Vec::new(),
+                said: false,
             };
             text.push(*token, Some(logprob));
         }

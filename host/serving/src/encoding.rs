@@ -109,7 +109,7 @@ impl MovedTexts {
 
     /// Ends it without an answer.
     pub(crate) fn fail(self, counters: &Counters, error: ModelError) {
-        counters.failure(self.texts.open.is_beside(), &error);
+        counters.failure(self.texts.open.counted_as(), &error);
         self.texts.open.fail(error);
     }
 }
@@ -477,7 +477,7 @@ impl Encoding {
     }
 
     fn count_failure(&self, open: Open, error: ModelError) {
-        self.counters.failure(open.is_beside(), &error);
+        self.counters.failure(open.counted_as(), &error);
         open.fail(error);
     }
 }

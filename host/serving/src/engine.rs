@@ -1,7 +1,7 @@
 //! The engine as its owner sees it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounde
 use tidegate_contract::{ModelError, RequestId};
 
 use crate::budget::{Budget, Reservation};
+use crate::documents::{self, Asked, Ranking};
 use crate::error::LoadError;
 use crate::handle::ModelHandle;
 use crate::loader::{self, Job, Reply};
@@ -34,6 +35,13 @@ pub(crate) struct Shared {
     /// Unbounded, as only such a channel drops what is in it when its receiver goes: a submission is answered by that.
     /// What may wait in it is bounded by the models' queues, by [`JOBS`] and by [`CANCELLATIONS`].
     pub(crate) commands: Sender<Command>,
+    /// Documents to be encoded; bounded by the models' queues, and by [`CANCELLATIONS`].
+    documents: Sender<Asked>,
+    /// Requests whose documents are being encoded.
+    rankings: AtomicUsize,
+    /// How many more pieces of documents a test lets be encoded.
+    #[cfg(test)]
+    pub(crate) pieces: AtomicUsize,
     cancellations: Arc<Places>,
     pub(crate) closed: AtomicBool,
     pub(crate) budget: Arc<Budget>,
@@ -90,8 +98,55 @@ impl Shared {
         true
     }
 
+    /// Has the documents of a request encoded, which is then submitted. If the thread has just ended, it is dropped here and
+    /// its reply answers `Closed`.
+    pub(crate) fn rank(&self, ranking: Ranking) {
+        self.rankings.fetch_add(1, Ordering::AcqRel);
+        let _ = self.documents.send(Asked::Rank(Box::new(ranking)));
+    }
+
+    /// The documents of a request are encoded no more.
+    pub(crate) fn encoded_one(&self) {
+        self.rankings.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Sends the cancellation of a request whose documents may still be encoded, and which then is in one of these engines;
+    /// false if too many wait already.
+    pub(crate) fn cancel_ranking(&self, id: RequestId, engines: &[Arc<Shared>]) -> bool {
+        if self.rankings.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        let Some(permit) = self.cancellations.take(0) else {
+            return false;
+        };
+        let _ = self
+            .documents
+            .send(Asked::Cancel(id, permit, engines.to_vec()));
+        true
+    }
+
+    /// Whether a piece of documents may be encoded: always, but where a test says when.
+    #[cfg(not(test))]
+    pub(crate) fn may_encode(&self) -> bool {
+        true
+    }
+
+    #[cfg(test)]
+    pub(crate) fn may_encode(&self) -> bool {
+        self.pieces.load(Ordering::Acquire) > 0
+    }
+
+    /// A piece is encoded.
+    pub(crate) fn encodes_piece(&self) {
+        #[cfg(test)]
+        let _ = (self.pieces).fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+            (left < usize::MAX).then(|| left.saturating_sub(1))
+        });
+    }
+
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        let _ = self.documents.send(Asked::Wake);
         let _ = self.commands.send(Command::Wake);
     }
 }
@@ -148,9 +203,14 @@ impl Engine {
         let began = EPOCH.elapsed();
         let (commands, receiver) = unbounded();
         let (jobs, job_receiver) = bounded(JOBS);
+        let (documents, to_encode) = unbounded();
         let (alive, ended) = bounded::<()>(0);
         let shared = Arc::new(Shared {
             commands,
+            documents,
+            rankings: AtomicUsize::new(0),
+            #[cfg(test)]
+            pieces: AtomicUsize::new(usize::MAX),
             cancellations: Places::new(CANCELLATIONS),
             closed: AtomicBool::new(false),
             budget,
@@ -169,7 +229,12 @@ impl Engine {
         let loader = thread::Builder::new()
             .name("tidegate-loader".into())
             .spawn(move || loader::run(&job_receiver, &for_loader));
+        let for_documents = Arc::clone(&shared);
+        let encoder = thread::Builder::new()
+            .name("tidegate-documents".into())
+            .spawn(move || documents::run(&for_documents, &to_encode));
         let failed = thread.as_ref().err().or(loader.as_ref().err());
+        let failed = failed.or(encoder.as_ref().err());
         if let Some(error) = failed {
             tracing::error!(%error, "a thread of the engine could not be started");
             shared.close();
@@ -299,6 +364,12 @@ impl Engine {
     /// Ends the engine without waiting for it: every request ends with [`ModelError::Closed`].
     pub fn close(&self) {
         self.shared.close();
+    }
+
+    /// Lets so many more pieces of documents be encoded; all of `usize::MAX`.
+    #[cfg(test)]
+    pub(crate) fn encodes(&self, pieces: usize) {
+        self.shared.pieces.store(pieces, Ordering::Release);
     }
 
     /// Names that are known.

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
+use tidegate_contract::{
+    Makes, Model, ModelError, ModelFacts, ModelTask, Prompt, Request, RequestId,
+};
 
+use crate::documents::Ranking;
 use crate::engine::Shared;
 use crate::model::Loaded;
-use crate::replicas::{Chosen, Replicas, Wanted};
+use crate::replicas::Replicas;
 use crate::reply::GuardedReply;
-use crate::request::Submission;
+use crate::request::Placed;
 use crate::slot::{NameState, Slot};
 use crate::stats::{Counters, ModelStats};
-use crate::worker::Command;
 
 /// The model that stands under a name, whichever it is at the moment: a request goes to the one that is there when it
 /// is submitted, and stays with it.
@@ -115,7 +117,8 @@ impl ModelHandle {
 }
 
 impl Model for ModelHandle {
-    /// Renders, encodes and checks on the caller's thread. What is wrong with the request itself is told to its reply;
+    /// Renders, encodes and checks on the caller's thread; documents that are to be ranked, of which there may be very many, on
+    /// one of the engine's. What is wrong with the request itself is told to its reply;
     /// [`ModelError::Full`], [`ModelError::Closed`] and [`ModelError::Unknown`] give it back.
     fn submit(&self, request: Request) -> Result<(), (Request, ModelError)> {
         let replicas = match self.replicas() {
@@ -133,35 +136,28 @@ impl Model for ModelHandle {
             Counters::add(&loaded.counters.refused, 1);
             return Err((request, full));
         };
-        let submitted = self.shared.now();
-        let work = loaded.work(request.seed, request.task);
-        let several = replicas.serving.len() > 1;
-        let wanted = work
-            .as_ref()
-            .map(|work| Wanted::of(work, self.lora, several));
-        let wanted = wanted.unwrap_or_default();
-        // Where all have ended just now, the first drops it, and its reply answers `Closed`.
-        let chosen = replicas.choose(&wanted).unwrap_or(Chosen {
-            replica: first,
-            rows: 0,
-        });
-        let submission = Submission {
-            work,
-            burden: chosen.burden(&wanted),
+        let placed = Placed {
             id: request.id,
             class: request.class,
             deadline: request
                 .deadline
                 .map(|deadline| self.shared.moment(deadline)),
             reply: GuardedReply::new(request.reply),
-            submitted,
+            submitted: self.shared.now(),
             lora: self.lora,
             permit,
         };
-        // If the thread has just ended, the submission is dropped here and its reply answers `Closed`.
-        let loaded = Arc::clone(&chosen.replica.loaded);
-        let submit = Command::Submit(loaded, Box::new(submission));
-        let _ = chosen.replica.engine.commands.send(submit);
+        match (request.task, loaded.makes) {
+            (ModelTask::Rank { query, documents }, Makes::Relevance) => {
+                let both = (Arc::clone(&replicas), Arc::clone(loaded));
+                let ranking = Ranking::new(both, placed, query, documents);
+                first.engine.rank(ranking);
+            }
+            (task, _) => {
+                let work = loaded.work(request.seed, task);
+                placed.submit(&replicas, work);
+            }
+        }
         Ok(())
     }
 
@@ -171,6 +167,9 @@ impl Model for ModelHandle {
         let sent = engines
             .iter()
             .fold(true, |sent, engine| engine.cancel(id) & sent);
+        let sent = engines.iter().fold(sent, |sent, engine| {
+            engine.cancel_ranking(id, &engines) & sent
+        });
         if !sent {
             tracing::warn!(
                 request = id.0,
@@ -232,10 +231,10 @@ impl Model for ModelHandle {
         }
     }
 
-    /// Of an empty name: only the name.
+    /// Of an empty name: only the name. Through an adapter its name and digest, which are of what is loaded, as the base's are.
     fn facts(&self) -> ModelFacts {
         match self.slot.replicas() {
-            Some(replicas) => replicas.facts(),
+            Some(replicas) => replicas.facts(self.lora),
             None => ModelFacts {
                 name: self.slot.name.clone(),
                 digest: String::new(),

@@ -27,6 +27,7 @@ mod constraint;
 mod costs;
 mod counts;
 mod device_model;
+mod documents;
 mod encoding;
 mod engine;
 mod entities;
@@ -61,8 +62,8 @@ pub use engine::{Engine, MissingReplica, load_replicas};
 pub use error::LoadError;
 pub use handle::ModelHandle;
 pub use options::{
-    Draft, EngineOptions, LoadDecoder, LoadEncoder, MOST_GUESSES, ModelLoader, ModelOptions,
-    ModelSource,
+    Draft, EngineOptions, LoadDecoder, LoadEncoder, LoadedLora, MOST_GUESSES, ModelLoader,
+    ModelOptions, ModelSource,
 };
 pub use pins::{Pin, most_pinned, pinned_blocks};
-pub use stats::{EngineStats, ModelStats, ReplacedStats, ReplicaStanding, ReplicaStats};
+pub use stats::{EngineStats, LoraStats, ModelStats, ReplacedStats, ReplicaStanding, ReplicaStats};

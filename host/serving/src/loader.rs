@@ -166,7 +166,7 @@ fn load(
             free,
             budget: shared.budget.limit(),
         })?;
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(Counters::of(&options.loras));
     Counters::set(
         &counters.memory,
         usize::try_from(memory).unwrap_or(usize::MAX),
@@ -179,6 +179,7 @@ fn load(
         number,
         load: Arc::new(Load::of(&source.facts.adapter)),
         facts: source.facts,
+        loras: options.loras,
         makes: Makes::Text,
         vocabulary: 0,
         context: 0,

@@ -16,6 +16,7 @@ use tidegate_text::{
 use crate::constraint;
 use crate::entities::Recognizing;
 use crate::functions;
+use crate::options::LoadedLora;
 use crate::parameters;
 use crate::replicas::{Known, Load, Peers};
 use crate::request::{Places, Work};
@@ -28,6 +29,8 @@ pub(crate) struct Loaded {
     pub(crate) number: u64,
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) facts: ModelFacts,
+    /// Its low-rank adapters, in the order of their numbers.
+    pub(crate) loras: Vec<LoadedLora>,
     pub(crate) makes: Makes,
     /// Token ids it knows; 0 where it is not known.
     pub(crate) vocabulary: usize,
@@ -146,10 +149,7 @@ impl Loaded {
                 })
             }
             (ModelTask::Recognize { .. }, _) => Err(self.cannot("recognize entities")),
-            (ModelTask::Rank { query, documents }, Makes::Relevance) => Ok(Work::Encode {
-                texts: self.pairs(&query, &documents)?,
-                recognizing: None,
-            }),
+            // The documents of those that can are encoded by themselves: `documents`.
             (ModelTask::Rank { .. }, _) => Err(self.cannot("rank")),
         }
     }
@@ -362,15 +362,15 @@ impl Loaded {
         }
     }
 
-    /// The query with each document, cut to what the model can take: see [`Tokenizer::encode_pair`].
-    fn pairs(&self, query: &str, documents: &[String]) -> Result<Vec<EncodedPair>, ModelError> {
+    /// The tokens of a query that so many documents are to be ranked by.
+    pub(crate) fn query(&self, query: &str, documents: usize) -> Result<Vec<u32>, ModelError> {
         if query.is_empty() {
             return Err(ModelError::EmptyPrompt);
         }
-        if !(1..=MOST_DOCUMENTS).contains(&documents.len()) {
+        if !(1..=MOST_DOCUMENTS).contains(&documents) {
             return Err(ModelError::parameter(
                 "the count of documents",
-                documents.len(),
+                documents,
                 format!("1 to {MOST_DOCUMENTS}"),
             ));
         }
@@ -382,17 +382,18 @@ impl Loaded {
                 limit: self.context,
             });
         }
-        let query = self.tokenizer.encode_literal(query).map_err(refused)?;
-        let pair = |document: &String| {
-            let encoded = (self.tokenizer).encode_pair_with(&query, document, self.context);
-            let mut pair = encoded.map_err(refused)?;
-            if self.types < 2 {
-                // A model with one type has no other for the second text, whatever the template says.
-                pair.types.clear();
-            }
-            Ok(pair)
-        };
-        documents.iter().map(pair).collect()
+        self.tokenizer.encode_literal(query).map_err(refused)
+    }
+
+    /// A query of these tokens with a document, cut to what the model can take: see [`Tokenizer::encode_pair`].
+    pub(crate) fn pair(&self, query: &[u32], document: &str) -> Result<EncodedPair, ModelError> {
+        let encoded = (self.tokenizer).encode_pair_with(query, document, self.context);
+        let mut pair = encoded.map_err(refused)?;
+        if self.types < 2 {
+            // A model with one type has no other for the second text, whatever the template says.
+            pair.types.clear();
+        }
+        Ok(pair)
     }
 
     /// A structure for this model's tokens; quick if it was compiled before.

@@ -63,6 +63,19 @@ pub struct Draft {
     pub bytes: u64,
 }
 
+/// A low-rank adapter that a model is loaded with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadedLora {
+    /// What it is asked by.
+    pub name: String,
+    /// What answers through it are made with: as the name and the digest of [`ModelFacts`], of base and adapter together.
+    pub makes: (String, String),
+    /// Digest of its own numbers.
+    pub digest: String,
+    /// Its largest rank.
+    pub rank: u32,
+}
+
 /// Most tokens that are guessed ahead in a step: with the row of the token before them they are eight rows, as many as
 /// kernels for few rows take at once.
 pub const MOST_GUESSES: usize = 7;
@@ -96,6 +109,8 @@ pub struct ModelOptions {
     /// Decoders: beginnings of prompts that stay in KV blocks, computed before the model serves. More blocks than
     /// [`crate::most_pinned`] are refused.
     pub pins: Vec<Pin>,
+    /// Decoders: the low-rank adapters that it is loaded with, in the order of their numbers.
+    pub loras: Vec<LoadedLora>,
     /// Who guesses; without, guesses are looked up in prompt and answer.
     pub draft: Option<Draft>,
     /// Encoders with scores, of texts or tokens: the label of each score.
@@ -120,6 +135,7 @@ impl Default for ModelOptions {
             look_ahead: MOST_GUESSES,
             structures: Vec::new(),
             pins: Vec::new(),
+            loras: Vec::new(),
             draft: None,
             labels: Vec::new(),
             truncate: false,

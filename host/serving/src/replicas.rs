@@ -119,8 +119,8 @@ impl Replicas {
         all
     }
 
-    /// What they are; their adapters are said together.
-    pub(crate) fn facts(&self) -> ModelFacts {
+    /// What they are through a low-rank adapter of this number, or through none; their adapters are said together.
+    pub(crate) fn facts(&self, lora: u32) -> ModelFacts {
         let mut adapters: Vec<&str> = Vec::new();
         for replica in &self.serving {
             let adapter = replica.loaded.facts.adapter.as_str();
@@ -137,7 +137,15 @@ impl Replicas {
             context: 0,
             sequences: 0,
         });
+        let (mut name, mut digest) = (first.name.clone(), first.digest.clone());
+        let loras = self.serving.first().map(|one| one.loaded.loras.as_slice());
+        let through = lora.checked_sub(1).zip(loras);
+        if let Some(lora) = through.and_then(|(number, loras)| loras.get(number as usize)) {
+            (name, digest) = lora.makes.clone();
+        }
         ModelFacts {
+            name,
+            digest,
             adapter: adapters.join(", "),
             sequences: sequences.fold(0, u32::saturating_add),
             ..first

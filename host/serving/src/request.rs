@@ -12,9 +12,10 @@ use tidegate_text::{Detokenizer, EncodedPair, LaneParser};
 
 use crate::entities::Recognizing;
 use crate::order::{Moment, QueueKey};
-use crate::replicas::Burden;
+use crate::replicas::{Burden, Chosen, Replicas, Wanted};
 use crate::reply::GuardedReply;
 use crate::thoughts::Thinking;
+use crate::worker::Command;
 
 /// Most losses of the device that a request goes on after, where others were in the step too.
 const MOST_FAULTS: u32 = 3;
@@ -131,6 +132,56 @@ pub(crate) enum Work {
     },
 }
 
+/// A request that has a place in its model's queue, without what it asks.
+pub(crate) struct Placed {
+    pub(crate) id: RequestId,
+    pub(crate) class: u8,
+    pub(crate) deadline: Option<Moment>,
+    pub(crate) submitted: Moment,
+    pub(crate) lora: u32,
+    pub(crate) reply: GuardedReply,
+    pub(crate) permit: Permit,
+}
+
+impl Placed {
+    /// Whether its deadline has passed.
+    pub(crate) fn is_late(&self, now: Moment) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Sends it, with what there is to do or why that cannot be done, to the replica that is expected to have it done first.
+    pub(crate) fn submit(self, replicas: &Replicas, work: Result<Work, ModelError>) {
+        // Where all have ended just now it is dropped, and its reply answers `Closed`.
+        let Some(first) = replicas.first() else {
+            return;
+        };
+        let several = replicas.serving.len() > 1;
+        let wanted = work
+            .as_ref()
+            .map(|work| Wanted::of(work, self.lora, several));
+        let wanted = wanted.unwrap_or_default();
+        let chosen = replicas.choose(&wanted).unwrap_or(Chosen {
+            replica: first,
+            rows: 0,
+        });
+        let submission = Submission {
+            work,
+            burden: chosen.burden(&wanted),
+            id: self.id,
+            class: self.class,
+            deadline: self.deadline,
+            reply: self.reply,
+            submitted: self.submitted,
+            lora: self.lora,
+            permit: self.permit,
+        };
+        // If the thread has just ended, the submission is dropped here and its reply answers `Closed`.
+        let loaded = Arc::clone(&chosen.replica.loaded);
+        let submit = Command::Submit(loaded, Box::new(submission));
+        let _ = chosen.replica.engine.commands.send(submit);
+    }
+}
+
 /// A request as the engine's thread gets it.
 pub(crate) struct Submission {
     pub(crate) id: RequestId,
@@ -156,6 +207,8 @@ pub(crate) struct Open {
     /// Steps with it in which the device was lost.
     faults: u32,
     pub(crate) prompt_tokens: usize,
+    /// Which low-rank adapter it goes through; 0 for none.
+    lora: u32,
     permit: Option<Permit>,
     /// Until its end.
     burden: Burden,
@@ -184,6 +237,7 @@ impl Open {
             reply: submission.reply,
             faults: 0,
             prompt_tokens,
+            lora: submission.lora,
             permit: Some(submission.permit),
             burden: submission.burden,
             before: Vec::new(),
@@ -236,6 +290,11 @@ impl Open {
     /// Whether it is of nobody's stream.
     pub(crate) fn is_beside(&self) -> bool {
         self.queue_key.class >= CLASS_BESIDE
+    }
+
+    /// What counters tell it from others by: whether it is of nobody's stream, and its low-rank adapter.
+    pub(crate) fn counted_as(&self) -> (bool, u32) {
+        (self.is_beside(), self.lora)
     }
 
     /// The device was lost in a step with it; whether it may be tried once more. Alone in the step, it may once; with

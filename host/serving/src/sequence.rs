@@ -421,6 +421,7 @@ impl Sequence {
             token,
             logprob: sampled.logprob,
             top: sampled.top.clone(),
+            said: false,
         });
         let finish = self
             .append(token, logprob, end_tokens)?

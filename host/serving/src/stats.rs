@@ -7,6 +7,7 @@ use tidegate_contract::ModelError;
 use tidegate_telemetry::metrics::{Histogram, REQUEST_SECONDS, Spread, TOKEN_SECONDS};
 
 use crate::costs::StepSize;
+use crate::options::LoadedLora;
 use crate::request::CLASSES;
 
 /// A snapshot of an engine.
@@ -123,6 +124,27 @@ pub struct ModelStats {
     pub replaced: ReplacedStats,
     /// Where it has several, or some of them were left out: its replicas.
     pub replicas: Vec<ReplicaStats>,
+    /// Its low-rank adapters, in the order of their numbers.
+    pub loras: Vec<LoraStats>,
+}
+
+/// A low-rank adapter of a model, and what it was asked; all of it is in the model's own figures, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoraStats {
+    /// What it is.
+    pub lora: LoadedLora,
+    /// Requests that ended with an answer, in total.
+    pub answered: u64,
+    /// Requests of the stream that ended with an error, in total.
+    pub failed: u64,
+    /// Requests that were cancelled, in total.
+    pub cancelled: u64,
+    /// Prompt and forced-prefix tokens taken in, in total, those found in kept blocks not included.
+    pub prompt_tokens: u64,
+    /// Tokens that were found in kept blocks, in total.
+    pub prefix_hit_tokens: u64,
+    /// Answer tokens made, in total.
+    pub tokens: u64,
 }
 
 /// How a replica stands.
@@ -224,6 +246,19 @@ pub(crate) struct Counters {
     pub(crate) first_token_seconds: Histogram,
     pub(crate) between_tokens_seconds: Histogram,
     pub(crate) step_seconds: Histogram,
+    loras: Vec<LoraCounters>,
+}
+
+/// Those of what goes through a low-rank adapter.
+#[derive(Debug, Default)]
+pub(crate) struct LoraCounters {
+    lora: LoadedLora,
+    pub(crate) answered: AtomicU64,
+    failed: AtomicU64,
+    cancelled: AtomicU64,
+    pub(crate) prompt_tokens: AtomicU64,
+    pub(crate) prefix_hit_tokens: AtomicU64,
+    pub(crate) tokens: AtomicU64,
 }
 
 impl Default for Counters {
@@ -269,6 +304,7 @@ impl Default for Counters {
             first_token_seconds: Histogram::new(REQUEST_SECONDS),
             between_tokens_seconds: Histogram::new(TOKEN_SECONDS),
             step_seconds: Histogram::new(TOKEN_SECONDS),
+            loras: Vec::new(),
         }
     }
 }
@@ -326,6 +362,19 @@ impl ModelStats {
         self.between_tokens_seconds
             .add(&other.between_tokens_seconds);
         self.step_seconds.add(&other.step_seconds);
+        // Replicas have the same; one that never came has none.
+        if self.loras.is_empty() {
+            self.loras.clone_from(&other.loras);
+            return;
+        }
+        for (lora, other) in self.loras.iter_mut().zip(&other.loras) {
+            lora.answered += other.answered;
+            lora.failed += other.failed;
+            lora.cancelled += other.cancelled;
+            lora.prompt_tokens += other.prompt_tokens;
+            lora.prefix_hit_tokens += other.prefix_hit_tokens;
+            lora.tokens += other.tokens;
+        }
     }
 
     /// What of it is said of a replica.
@@ -348,6 +397,35 @@ impl ModelStats {
 }
 
 impl Counters {
+    /// Those of a model with these low-rank adapters.
+    pub(crate) fn of(loras: &[LoadedLora]) -> Counters {
+        let of = |lora: &LoadedLora| LoraCounters {
+            lora: lora.clone(),
+            ..LoraCounters::default()
+        };
+        Counters {
+            loras: loras.iter().map(of).collect(),
+            ..Counters::default()
+        }
+    }
+
+    /// Those of an adapter of this number, counted from 1; none of the base.
+    pub(crate) fn lora(&self, number: u32) -> Option<&LoraCounters> {
+        self.loras.get(number.checked_sub(1)? as usize)
+    }
+
+    /// Adds to a total of an adapter, if it is one.
+    pub(crate) fn add_lora(
+        &self,
+        number: u32,
+        counter: impl FnOnce(&LoraCounters) -> &AtomicU64,
+        amount: usize,
+    ) {
+        if let Some(lora) = self.lora(number) {
+            Counters::add(counter(lora), amount);
+        }
+    }
+
     /// The numbers now; those that wait are counted by the queue.
     pub(crate) fn snapshot(&self, name: &str, waiting: [usize; CLASSES]) -> ModelStats {
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -407,6 +485,17 @@ impl Counters {
             step_seconds: self.step_seconds.spread(),
             replaced: ReplacedStats::default(),
             replicas: Vec::new(),
+            loras: (self.loras.iter())
+                .map(|of| LoraStats {
+                    lora: of.lora.clone(),
+                    answered: total(&of.answered),
+                    failed: total(&of.failed),
+                    cancelled: total(&of.cancelled),
+                    prompt_tokens: total(&of.prompt_tokens),
+                    prefix_hit_tokens: total(&of.prefix_hit_tokens),
+                    tokens: total(&of.tokens),
+                })
+                .collect(),
         }
     }
 
@@ -415,9 +504,14 @@ impl Counters {
         counter.fetch_add(amount as u64, Ordering::Relaxed);
     }
 
-    /// Notes a request that ended without an answer. What has failed is what the stream has failed at: of a request that
-    /// is beside it, only whoever asked hears.
-    pub(crate) fn failure(&self, is_beside: bool, error: &ModelError) {
+    /// Notes a request that ended without an answer, through an adapter of this number. What has failed is what the stream has
+    /// failed at: of a request that is beside it, only whoever asked hears.
+    pub(crate) fn failure(&self, (is_beside, lora): (bool, u32), error: &ModelError) {
+        match error {
+            ModelError::Cancelled => self.add_lora(lora, |lora| &lora.cancelled, 1),
+            _ if is_beside => {}
+            _ => self.add_lora(lora, |lora| &lora.failed, 1),
+        }
         match error {
             _ if is_beside && *error != ModelError::Cancelled => {}
             ModelError::Expired { .. } => Counters::add(&self.expired, 1),

@@ -2,13 +2,15 @@
 //! has come to its content.
 //!
 //! Thoughts are free: a structure begins to hold where they have ended. All that is needed for it is made once for a model,
-//! from the bytes of its tokens.
+//! from the units of its tokens.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_contract::ModelError;
-use tidegate_text::{AnswerForm, ReasoningMarks, ReasoningPlace, ReasoningStep, Tokenizer};
+use tidegate_text::{
+    AnswerForm, ReasoningMarks, ReasoningPlace, ReasoningStep, Tokenizer, Unit, is_space,
+};
 
 /// Most white space between thoughts and an answer with a form, in bytes.
 const MOST_SPACE: usize = 4;
@@ -57,27 +59,24 @@ impl Thoughts {
             clear(&mut free, *token);
         }
         // Most tokens go on with no tag, and end none: that is seen at a glance.
-        let last = form.reasoning.1.text().bytes().last();
-        let tags = [Some(&form.reasoning.0), form.opens.as_ref()];
-        let of_tags: Vec<u8> = (tags.into_iter().flatten())
-            .flat_map(|tag| tag.text().bytes())
-            .collect();
-        let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        let last = marks.last();
+        let of_tags: Vec<Unit> = marks.beginning().collect();
         let mut inside = vec![None; ends];
         let mut spaces = Vec::new();
         for token in 0..vocabulary as u32 {
-            let bytes = marks.bytes(token);
-            if bytes.is_empty() || end_tokens.contains(&token) {
+            let units = marks.units(token);
+            if units.is_empty() || end_tokens.contains(&token) {
                 continue;
             }
-            if bytes.iter().all(|byte| matches!(byte, b' ' | b'\n')) {
-                spaces.push((token, bytes.len()));
+            let is_plain = |unit: &Unit| [b' ', b'\n'].map(Unit::from).contains(unit);
+            if units.iter().all(is_plain) {
+                spaces.push((token, units.len()));
             }
-            // The first byte that is none of the white space before a tag, or such a space within one.
-            let first = bytes.iter().find(|byte| !is_space(byte));
-            let goes_on = of_tags.contains(first.or(bytes.first()).unwrap_or(&0));
+            // The first one that is none of the white space before a tag, or such a space within one.
+            let first = units.iter().find(|unit| !is_space(**unit));
+            let goes_on = of_tags.contains(first.or(units.first()).unwrap_or(&0));
             for (place, tokens) in beginning.iter_mut().filter(|_| goes_on) {
-                let fits = match marks.step(*place, &bytes) {
+                let fits = match marks.step(*place, &units) {
                     ReasoningStep::Content => false,
                     // White space before an answer goes on with nothing.
                     ReasoningStep::At(next) => next != *place,
@@ -87,10 +86,10 @@ impl Thoughts {
                     tokens.push(token);
                 }
             }
-            let ends = bytes.iter().any(|byte| Some(*byte) == last);
+            let ends = units.iter().any(|unit| Some(*unit) == last);
             for (matched, mask) in inside.iter_mut().enumerate().filter(|_| ends) {
                 let place = ReasoningPlace::Inside(matched as u16);
-                if let ReasoningStep::Said { rest, blank } = marks.step(place, &bytes)
+                if let ReasoningStep::Said { rest, blank } = marks.step(place, &units)
                     && (!blank || rest > MOST_SPACE)
                 {
                     clear(mask.get_or_insert_with(|| free.clone()), token);
@@ -113,17 +112,17 @@ impl Thoughts {
 }
 
 impl Thoughts {
-    /// Of the tokens that end thoughts, how many have come where so many bytes of what ends them have: none where those
+    /// Of the tokens that end thoughts, how many have come where so many units of what ends them have: none where those
     /// are no whole tokens of it.
     fn closed(&self, matched: usize) -> usize {
-        let mut bytes = 0;
+        let mut units = 0;
         let ends = self.marks.closing().iter().map(|token| {
-            bytes += self.marks.bytes(*token).len();
-            bytes
+            units += self.marks.units(*token).len();
+            units
         });
-        let ended = ends.take_while(|bytes| *bytes <= matched);
+        let ended = ends.take_while(|units| *units <= matched);
         match ended.enumerate().last() {
-            Some((last, bytes)) if bytes == matched => last + 1,
+            Some((last, units)) if units == matched => last + 1,
             _ => 0,
         }
     }
@@ -317,8 +316,8 @@ impl Thinking {
                         (false, _) => Ok(Belongs::Before),
                     };
                 }
-                let bytes = thoughts.marks.bytes(token);
-                match thoughts.marks.step(place, &bytes) {
+                let units = thoughts.marks.units(token);
+                match thoughts.marks.step(place, &units) {
                     ReasoningStep::At(next @ ReasoningPlace::Inside(_)) => {
                         let made = if is_start { 0 } else { made + 1 };
                         self.phase = self.before(next, made);
@@ -326,7 +325,7 @@ impl Thinking {
                     }
                     // White space before an answer that has a form is of the form.
                     ReasoningStep::At(next) if self.has_form && next == place => {
-                        match bytes.is_empty() {
+                        match units.is_empty() {
                             true => Err(refused(token)),
                             false => self.says(&thoughts, token),
                         }

@@ -243,7 +243,7 @@ impl Beginning {
         match tag {
             Tag::Text(text) => self.text.push_str(text),
             Tag::Token(token, _) => self.tokens_here(vec![*token]),
-            Tag::Tokens(tokens, _) => self.tokens_here(tokens.clone()),
+            Tag::Tokens { tokens, .. } => self.tokens_here(tokens.clone()),
         }
     }
 

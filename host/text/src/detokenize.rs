@@ -25,7 +25,7 @@ use stage::{Piece, take_text};
 pub struct Detokenizer {
     tokenizer: Arc<Tokenizer>,
     decoding: Decoding,
-    /// Special tokens whose names are text here.
+    /// Tokens whose names are text here.
     shown: Vec<u32>,
 }
 
@@ -56,11 +56,17 @@ impl Detokenizer {
         }
     }
 
-    /// The names of these special tokens are text from here on, where others are none.
+    /// The names of these tokens are text from here on, as they are: also those of special ones, which others are not.
     #[must_use]
     pub fn showing(mut self, tokens: &[u32]) -> Detokenizer {
         self.shown = tokens.to_vec();
         self
+    }
+
+    /// The name of a token that is shown: it is what ends the text that [`push`](Detokenizer::push) gives of it.
+    pub fn shown(&self, token: u32) -> Option<String> {
+        let is_shown = self.shown.contains(&token);
+        is_shown.then(|| self.tokenizer.inner.id_to_token(token))?
     }
 
     /// Without the tokenizer's decoder: the text is the bytes that the tokens stand for ([`Tokenizer::token_bytes`]), as
@@ -92,9 +98,7 @@ impl Detokenizer {
 
     /// Takes the next token and appends to `out` the text that became certain with it.
     pub fn push(&mut self, token: u32, out: &mut String) {
-        if self.shown.contains(&token)
-            && let Some(name) = self.tokenizer.inner.id_to_token(token)
-        {
+        if let Some(name) = self.shown(token) {
             // No character goes on behind it.
             self.finish(out);
             out.push_str(&name);

@@ -69,6 +69,19 @@ pub(crate) fn byte_level() -> Tokenizer {
     .unwrap()
 }
 
+/// The same with these tokens, added and not special.
+pub(crate) fn with_added(names: &[&str]) -> Tokenizer {
+    let mut json = byte_level_json();
+    let first = json["model"]["vocab"].as_object().unwrap().len();
+    let added = json["added_tokens"].as_array_mut().unwrap();
+    for (id, name) in (first..).zip(names) {
+        added.push(json!({"id": id, "content": name, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": false}));
+    }
+    let config = config_json().to_string();
+    Tokenizer::from_parts(json.to_string().as_bytes(), Some(config.as_bytes()), None).unwrap()
+}
+
 /// As Llama 2's: words begin with `▁`, characters outside the vocabulary are bytes, a leading space is stripped.
 pub(crate) fn byte_fallback() -> Tokenizer {
     let mut vocabulary = serde_json::Map::new();

@@ -1,5 +1,7 @@
 //! How a model writes reasoning and calls, as its chat template has it.
 
+use std::ops::Range;
+
 use crate::Tokenizer;
 use crate::functions::{BEGINS_CALL, ENDS_CALL};
 use crate::tokenizer::guarded;
@@ -42,25 +44,42 @@ pub struct Channels {
 pub enum Tag {
     /// Text like other text.
     Text(String),
-    /// A special token of this number and name.
+    /// A token of this number and name that the tokenizer has for it alone: a special one, or one that was added.
     Token(u32, String),
-    /// These tokens, some of them special, and their names together.
-    Tokens(Vec<u32>, String),
+    /// Several tokens, some of which the tokenizer has for this alone.
+    Tokens {
+        /// All of them.
+        tokens: Vec<u32>,
+        /// Their names together.
+        text: String,
+        /// Those, and where in the text each stands, in bytes.
+        own: Vec<(u32, Range<usize>)>,
+    },
 }
 
 impl Tag {
     /// The text.
     pub fn text(&self) -> &str {
         match self {
-            Tag::Text(text) | Tag::Token(_, text) | Tag::Tokens(_, text) => text,
+            Tag::Text(text) | Tag::Token(_, text) | Tag::Tokens { text, .. } => text,
         }
     }
 
-    /// The special token, if it is one.
+    /// The token, if it is one.
     pub fn token(&self) -> Option<u32> {
         match self {
-            Tag::Text(_) | Tag::Tokens(..) => None,
+            Tag::Text(_) | Tag::Tokens { .. } => None,
             Tag::Token(token, _) => Some(*token),
+        }
+    }
+
+    /// The tokens in it that the tokenizer has for it alone, and where in its text each stands. What other tokens spell
+    /// there is no tag.
+    pub(crate) fn own(&self) -> Vec<(u32, Range<usize>)> {
+        match self {
+            Tag::Text(_) => Vec::new(),
+            Tag::Token(token, text) => vec![(*token, 0..text.len())],
+            Tag::Tokens { own, .. } => own.clone(),
         }
     }
 }
@@ -84,7 +103,7 @@ pub struct AnswerForm {
     pub named: Option<Tag>,
     /// What parts the messages of an answer with calls in channels.
     pub channels: Option<Channels>,
-    /// Special tokens with a meaning, which [`crate::Detokenizer::showing`] shows.
+    /// Special and added tokens with a meaning, which [`crate::Detokenizer::showing`] shows.
     pub shown: Vec<u32>,
     /// Those of them that begin and end the reasoning.
     pub shown_of_reasoning: Vec<u32>,
@@ -237,26 +256,6 @@ impl Tokenizer {
             CallForm::List => (tag("[TOOL_CALLS]"), tag("")),
             CallForm::Channels => (tag("<|channel|>"), tag("")),
         };
-        let special = |text: &str| {
-            let added = inner.get_added_vocabulary();
-            let tokens = guarded(|| inner.encode_fast(text, false));
-            let tokens = tokens.map_or(Vec::new(), |tokens| tokens.get_ids().to_vec());
-            let is_special = |token: &u32| {
-                let name = inner.id_to_token(*token);
-                name.is_some_and(|name| added.is_special_token(&name))
-            };
-            (
-                tokens.clone(),
-                tokens.into_iter().filter(is_special).collect::<Vec<u32>>(),
-            )
-        };
-        // One that is made of several tokens, special ones among them.
-        let tags = |text: &'static str| match (tag(text), special(text)) {
-            (Tag::Text(text), (tokens, special)) if !special.is_empty() => {
-                Tag::Tokens(tokens, text)
-            }
-            (tag, _) => tag,
-        };
         let parts = [
             Some(reasoning.begins),
             Some(reasoning.ends),
@@ -264,7 +263,7 @@ impl Tokenizer {
         ];
         let mut shown_of_reasoning: Vec<u32> = Vec::new();
         for part in parts.into_iter().flatten() {
-            shown_of_reasoning.extend(special(part).1);
+            shown_of_reasoning.extend(spelled(inner, part).1.iter().map(|(token, _)| *token));
         }
         shown_of_reasoning.sort_unstable();
         shown_of_reasoning.dedup();
@@ -279,8 +278,8 @@ impl Tokenizer {
             shown_of_reasoning,
             calls,
             reasons,
-            reasoning: (tags(reasoning.begins), tags(reasoning.ends)),
-            opens: reasoning.opens.map(tags),
+            reasoning: (mark(inner, reasoning.begins), mark(inner, reasoning.ends)),
+            opens: reasoning.opens.map(|opens| mark(inner, opens)),
             spaced: reasoning.spaced,
             call,
         }
@@ -294,5 +293,43 @@ fn tag(inner: &tokenizers::Tokenizer, text: &str) -> Tag {
             Tag::Token(token, text.to_owned())
         }
         _ => Tag::Text(text.to_owned()),
+    }
+}
+
+/// The tokens of a text, and those of them that the tokenizer has for texts like it alone (special ones, and others that
+/// were added to its vocabulary), each with where its name stands in the text. None where the names are not the text.
+type Spelled = (Vec<u32>, Vec<(u32, Range<usize>)>);
+
+fn spelled(inner: &tokenizers::Tokenizer, text: &str) -> Spelled {
+    let tokens = guarded(|| inner.encode_fast(text, false));
+    let tokens = tokens.map_or(Vec::new(), |tokens| tokens.get_ids().to_vec());
+    let added = inner.get_added_tokens_decoder();
+    let (mut own, mut at) = (Vec::new(), 0);
+    for token in &tokens {
+        let Some(name) = added.get(token).map(|added| added.content.as_str()) else {
+            continue;
+        };
+        // What stands between is of other tokens, whose names may be spelled otherwise.
+        let Some(found) = text[at..].find(name).filter(|_| !name.is_empty()) else {
+            return (tokens, Vec::new());
+        };
+        own.push((*token, at + found..at + found + name.len()));
+        at += found + name.len();
+    }
+    (tokens, own)
+}
+
+/// What begins or ends reasoning, by the tokens that there are for it.
+fn mark(inner: &tokenizers::Tokenizer, text: &'static str) -> Tag {
+    let (tokens, own) = spelled(inner, text);
+    let whole = own.len() == 1 && tokens.len() == 1 && own[0].1 == (0..text.len());
+    match (own.is_empty(), whole) {
+        (true, _) => Tag::Text(text.into()),
+        (false, true) => Tag::Token(own[0].0, text.into()),
+        (false, false) => Tag::Tokens {
+            tokens,
+            text: text.into(),
+            own,
+        },
     }
 }

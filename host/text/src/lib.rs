@@ -47,6 +47,6 @@ pub use form::{AnswerForm, CallForm, Channels, Tag};
 pub use lanes::{LaneParser, Segment};
 pub use pair::EncodedPair;
 pub use place::{PlacedText, TokenPlace};
-pub use reasoning::{ReasoningMarks, ReasoningPlace, ReasoningStep};
+pub use reasoning::{ReasoningMarks, ReasoningPlace, ReasoningStep, Unit, is_space};
 pub use stop::StopStrings;
 pub use tokenizer::Tokenizer;

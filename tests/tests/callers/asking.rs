@@ -90,6 +90,7 @@ fn a_record_says_what_is_asked_and_how_and_the_stage_what_it_leaves_open() {
         token: 83,
         logprob: -0.5,
         top: Vec::new(),
+        said: true,
     });
     request.reply.done(Ok(choices(vec![first, choice("Bye")])));
     running.end();

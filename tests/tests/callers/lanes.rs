@@ -186,6 +186,7 @@ fn log_probabilities_that_handlers_leave_are_of_what_is_said_alone() {
         token,
         logprob: -0.5,
         top: Vec::new(),
+        said: true,
     };
     for (token, lane, text) in [
         (0, Lane::Reasoning, "hm"),
@@ -211,7 +212,7 @@ fn log_probabilities_that_handlers_leave_are_of_what_is_said_alone() {
         panic!("{brought:?}");
     };
     assert_eq!(made[0].text, "Dear Anna");
-    let said = made[0].said_logprobs(|_| None).iter();
+    let said = made[0].said_logprobs();
     let said: Vec<u32> = said.map(|each| each.token).collect();
     assert_eq!(
         said,

@@ -31,6 +31,7 @@ fn a_listener_sees_every_lane_as_it_is_made_and_then_the_answer() {
         token: 5,
         logprob: -0.5,
         top: Vec::new(),
+        said: true,
     }];
     let lane = |lane, index, text| Piece {
         lane,

@@ -387,6 +387,7 @@ fn an_answer_whose_handler_is_slow_leaves_others_their_turn() {
         token: 1,
         logprob: -0.5,
         top: Vec::new(),
+        said: true,
     }];
     // Pieces with probabilities are steps of their own.
     let mut tell = |index| {

@@ -295,6 +295,7 @@ fn each_choice_and_lane_goes_through_by_itself_and_changed_probabilities_are_lef
         token,
         logprob: -0.5,
         top: Vec::new(),
+        said: true,
     };
     let mut tell = |choice, lane, index, text, begins, token| {
         request.reply.piece(&Piece {

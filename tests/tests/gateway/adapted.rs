@@ -13,7 +13,7 @@ const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
 /// Of the demo's model.
 const LAYERS: usize = 5;
-const HIDDEN: usize = 128;
+pub(crate) const HIDDEN: usize = 128;
 const RANK: usize = 4;
 
 fn pipeline() -> String {
@@ -57,8 +57,8 @@ inputs = ["answer-politely"]
     )
 }
 
-/// An adapter of the queries of all layers, whose rows are so wide.
-fn write_adapter(workspace: &Workspace, seed: u64, width: usize) {
+/// An adapter of the queries of all layers, whose rows are so wide, in the directory `polite`.
+pub(crate) fn write_adapter(workspace: &Workspace, seed: u64, width: usize) {
     let mut numbers = Random(seed);
     let (mut header, mut data) = (Map::new(), Vec::new());
     for layer in 0..LAYERS {
@@ -193,6 +193,20 @@ fn an_adapter_answers_by_its_name_beside_its_base_and_is_read_again_with_it() {
     let first = alone(&served);
     assert_ne!(of(&first, "polite"), of(&first, "support"));
     assert_eq!(side_by_side(&served), first);
+    let polite = |name: &str, more: &str| {
+        let labels = format!("{{model=\"support\",lora=\"polite\"{more}}}");
+        served.metric(&format!("tidegate_lora_{name}{labels}"))
+    };
+    assert_eq!(polite("answered_requests_total", ""), 2 * QUESTIONS as u64);
+    assert_eq!(
+        served.of_model("answered_requests_total"),
+        4 * QUESTIONS as u64
+    );
+    let generated = polite("tokens_total", ",kind=\"generated\"");
+    assert!(
+        generated > 0 && generated < served.generated(),
+        "{generated}"
+    );
 
     let load = |more: &[&str]| {
         let arguments = [

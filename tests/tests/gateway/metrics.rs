@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 use tidegate_telemetry::metrics::{Family, table};
 use tidegate_tests::{Workspace, root, until};
 
+use crate::adapted::{HIDDEN, write_adapter};
 use crate::client::{PATIENCE, Served, model};
 use crate::figures::{metric, told};
 use crate::prometheus::{Prometheus, promtool};
 
 const TOKEN: &str = "scrapes-0123456789abcdef";
 
-/// A pipeline with something of everything: requests to a model of this machine and to one of another server, which is
-/// never asked, records that are handed over, a file, and operators of which one measures something.
+/// A pipeline with something of everything: requests to a model of this machine, to an adapter of it and to a model of another
+/// server, which are never asked, records that are handed over, a file, and operators of which one measures something.
 fn pipeline() -> String {
     format!(
         r#"
@@ -28,6 +29,10 @@ metrics-token-file = "token"
 address = "127.0.0.1:0"
 {}
 adapters = ["cpu", "cpu"]
+[model.polite]
+type = "lora"
+base = "support"
+path = "polite"
 [model.far]
 type = "openai"
 url = "http://127.0.0.1:9/v1"
@@ -68,13 +73,19 @@ name = "elsewhere"
 model = "far"
 prompt = "{{value}}"
 inputs = ["nothing"]
+[[stage]]
+name = "politely"
+model = "polite"
+prompt = "{{value}}"
+max-tokens = 8
+inputs = ["nothing"]
 [sink.reply]
 type = "gateway"
 inputs = ["answer"]
 [sink.kept]
 type = "file"
 path = "kept.jsonl"
-inputs = ["measure", "elsewhere"]
+inputs = ["measure", "elsewhere", "politely"]
 "#,
         model()
     )
@@ -84,6 +95,7 @@ fn start() -> Served {
     let workspace = Workspace::new(&pipeline());
     workspace.write("token", format!("{TOKEN}\n"));
     workspace.write("nothing.jsonl", "");
+    write_adapter(&workspace, 1, HIDDEN);
     // Each is a label: what is in it must not end the line that it stands on.
     let ticket = |n: u32| json!({"at": "2026-01-02T03:04:05Z", "n": n, "text": "a\"b\\c\nd{}"});
     let tickets: Vec<String> = (0..3000).map(|n| ticket(n).to_string() + "\n").collect();

@@ -178,6 +178,7 @@ fn all_choices_and_their_log_probabilities_stand_beside_the_answer() {
             token: 97,
             logprob: -0.25,
             top: vec![(98, -0.125)],
+            said: true,
         }];
         Ok(made(Made::Choices(vec![
             first,

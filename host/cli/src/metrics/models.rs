@@ -5,6 +5,7 @@ use tidegate_serving::{ModelStats, ReplicaStanding};
 use tidegate_telemetry::metrics::{Exposition, Family, Since, Value, table};
 
 /// A model of this machine, as it stands.
+#[derive(Clone)]
 pub(crate) struct ModelNow {
     pub(crate) name: String,
     pub(crate) loaded: bool,
@@ -96,6 +97,7 @@ pub(crate) fn models(exposition: &mut Exposition, models: &[ModelNow]) {
     }
     for model in models {
         replicas(exposition, &model.name, &model.stats);
+        loras(exposition, &model.name, &model.stats);
     }
     // Several models share an adapter, and several adapters may have one name.
     let mut adapters: Vec<&(u32, String, u64, u64)> =
@@ -131,6 +133,28 @@ fn replicas(exposition: &mut Exposition, model: &str, stats: &ModelStats) {
             (&table::REPLICA_RELOADS, replica.reloads),
         ] {
             exposition.add_since(family, &labels, value, since);
+        }
+    }
+}
+
+/// The low-rank adapters that a model is loaded with: what they were asked is in its own figures, too.
+fn loras(exposition: &mut Exposition, model: &str, stats: &ModelStats) {
+    let Some(since) = stats.since else { return };
+    for of in &stats.loras {
+        let lora = of.lora.name.as_str();
+        for (family, value) in [
+            (&table::LORA_ANSWERED, of.answered),
+            (&table::LORA_FAILED, of.failed),
+            (&table::LORA_LEFT, of.cancelled),
+        ] {
+            exposition.add_since(family, &[model, lora], value, since);
+        }
+        for (kind, value) in [
+            ("prompt", of.prompt_tokens),
+            ("cached", of.prefix_hit_tokens),
+            ("generated", of.tokens),
+        ] {
+            exposition.add_since(&table::LORA_TOKENS, &[model, lora, kind], value, since);
         }
     }
 }
@@ -174,7 +198,7 @@ pub(crate) fn remote(exposition: &mut Exposition, models: &[RemoteStats]) {
 mod tests {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-    use tidegate_serving::ReplicaStats;
+    use tidegate_serving::{LoadedLora, LoraStats, ReplicaStats};
     use tidegate_telemetry::metrics::Kind;
 
     use super::*;
@@ -295,6 +319,46 @@ mod tests {
             ],
         );
         assert!(!text.contains("replica_serves{model=\"alone\""), "{text}");
+    }
+
+    #[test]
+    fn adapters_of_a_model_are_told_by_their_names() {
+        let mut one = model("base", 0, "gpu");
+        one.stats.loras = ["polite", "terse"]
+            .map(|name| LoraStats {
+                lora: LoadedLora {
+                    name: name.into(),
+                    ..LoadedLora::default()
+                },
+                answered: name.len() as u64,
+                prompt_tokens: 20,
+                prefix_hit_tokens: 3,
+                tokens: 9,
+                failed: 1,
+                cancelled: 2,
+            })
+            .to_vec();
+        let mut exposition = Exposition::default();
+        models(&mut exposition, &[one.clone(), model("alone", 0, "gpu")]);
+        let text = exposition.text();
+        has(
+            &text,
+            &[
+                "tidegate_lora_answered_requests_total{model=\"base\",lora=\"polite\"} 6",
+                "tidegate_lora_answered_requests_total{model=\"base\",lora=\"terse\"} 5",
+                "tidegate_lora_failed_requests_total{model=\"base\",lora=\"terse\"} 1",
+                "tidegate_lora_left_requests_total{model=\"base\",lora=\"terse\"} 2",
+                "tidegate_lora_tokens_total{model=\"base\",lora=\"polite\",kind=\"prompt\"} 20",
+                "tidegate_lora_tokens_total{model=\"base\",lora=\"polite\",kind=\"cached\"} 3",
+                "tidegate_lora_tokens_total{model=\"base\",lora=\"polite\",kind=\"generated\"} 9",
+            ],
+        );
+        assert_eq!(text.matches("lora=\"").count(), 12, "{text}");
+        // Of one that is not loaded nothing was counted.
+        one.stats.since = None;
+        let mut exposition = Exposition::default();
+        models(&mut exposition, &[one]);
+        assert!(!exposition.text().contains("lora=\""));
     }
 
     #[test]

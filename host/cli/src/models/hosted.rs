@@ -10,14 +10,18 @@ use tidegate_contract::{
     Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId, Structure,
 };
 use tidegate_control::config::{self, Ask, Generate, Pipeline};
-use tidegate_control::{ModelRefused, ModelReport, ReplicaReport, ReplicaState};
-use tidegate_serving::{MissingReplica, ModelHandle, ReplicaStanding, ReplicaStats, load_replicas};
+use tidegate_control::{LoraReport, ModelRefused, ModelReport, ReplicaReport, ReplicaState};
+use tidegate_serving::{
+    LoadedLora, LoraStats, MissingReplica, ModelHandle, ReplicaStanding, ReplicaStats,
+    load_replicas,
+};
 use tidegate_text::Tokenizer;
+use tidegate_weights::adapted_digest;
 
 use super::biased;
 use super::fit::{adapting, around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, Used};
-use super::open::{ModelFile, Splits, open_lora};
+use super::open::{ModelFile, Splits, name, read_lora};
 use super::pinned;
 use super::source::{digest, source};
 use crate::exit::with_causes;
@@ -60,7 +64,7 @@ struct Last {
 struct Adapted {
     /// Index of the model that it makes of its base.
     index: usize,
-    digest: String,
+    lora: LoadedLora,
     /// What the biases of each stage mean that asks that model.
     biases: Vec<Vec<(u32, f32)>>,
 }
@@ -109,10 +113,18 @@ impl HostedModel {
         self.handle.through(lora)
     }
 
-    /// The digest of an adapter, by the index of the model that it makes.
-    pub(crate) fn digest_of(&self, model: usize) -> Option<String> {
-        let adapted = self.last().adapted.into_iter().find(|of| of.index == model);
-        adapted.map(|of| of.digest)
+    /// What was loaded last, through an adapter: by the index of the model that it makes.
+    pub(crate) fn last_through(&self, model: usize) -> ModelFacts {
+        let Last { facts, adapted, .. } = self.last();
+        let adapted = adapted.into_iter().find(|of| of.index == model);
+        match adapted.map(|of| of.lora.makes) {
+            Some((name, digest)) => ModelFacts {
+                name,
+                digest,
+                ..facts
+            },
+            None => facts,
+        }
     }
 
     /// Positions that are no room for a user message: those of the chat template and the system message; of a raw prompt
@@ -247,6 +259,7 @@ impl HostedModel {
             reloads: stats.reloads,
             moved: stats.moved,
             replicas: stats.replicas.into_iter().map(replica).collect(),
+            loras: stats.loras.into_iter().map(lora).collect(),
         }
     }
 
@@ -290,6 +303,21 @@ impl HostedModel {
     }
 }
 
+/// A low-rank adapter as the admin API says it.
+fn lora(stats: LoraStats) -> LoraReport {
+    LoraReport {
+        name: stats.lora.name,
+        digest: stats.lora.digest,
+        rank: stats.lora.rank,
+        answered: stats.answered,
+        failed: stats.failed,
+        left: stats.cancelled,
+        prompt_tokens: stats.prompt_tokens,
+        prefix_hit_tokens: stats.prefix_hit_tokens,
+        tokens: stats.tokens,
+    }
+}
+
 /// A replica as the admin API says it.
 fn replica(stats: ReplicaStats) -> ReplicaReport {
     let (standing, reason) = match stats.standing {
@@ -329,17 +357,16 @@ fn load(
 ) -> anyhow::Result<(ModelHandle, Last)> {
     let model = &pipeline.models[index];
     let biases = biases(pipeline, index, file)?;
-    let (mut loras, mut adapted) = (Vec::new(), Vec::new());
-    for (index, model, of) in adapting(pipeline, index) {
-        let lora = open_lora(&of.path, &file.checkpoint)
+    let mut loras = Vec::new();
+    for (_, model, of) in adapting(pipeline, index) {
+        let lora = read_lora(&of.path, &file.checkpoint)
             .with_context(|| format!("model {}", model.name))?;
-        adapted.push(Adapted {
-            index,
-            digest: lora.digest(),
-            biases: self::biases(pipeline, index, file)?,
-        });
         loras.push(lora);
     }
+    // Of the bytes that go onto the device, whatever becomes of the files.
+    let known: Vec<(String, u32)> = (loras.iter())
+        .map(|lora| (lora.digest(), lora.most_rank() as u32))
+        .collect();
     let adapted_file = match loras.is_empty() {
         true => None,
         false => Some(file.adapted(loras)?),
@@ -347,6 +374,19 @@ fn load(
     let source_file = adapted_file.as_ref().unwrap_or(file);
     let pins = pinned::pins(pipeline, index, file)?;
     let digest = digest(source_file)?;
+    let mut adapted = Vec::new();
+    for ((index, model, of), (own, rank)) in adapting(pipeline, index).zip(known) {
+        adapted.push(Adapted {
+            index,
+            lora: LoadedLora {
+                name: model.name.clone(),
+                makes: (name(&of.path), adapted_digest(&digest, &own)),
+                digest: own,
+                rank,
+            },
+            biases: self::biases(pipeline, index, file)?,
+        });
+    }
     let asking = with_adapters(pipeline, index).flat_map(|index| asking(pipeline, index));
     let structures = asking.filter_map(|(_, _, kind)| match &kind.ask {
         Ask::Generate(generate) => generate.parameters.structure.clone(),
@@ -362,6 +402,7 @@ fn load(
         let pinned = (digest.as_str(), pins.clone());
         let mut source = source(model, adapters.limits(), adapter, source_file, pinned)?;
         source.options.structures.clone_from(&structures);
+        source.options.loras = adapted.iter().map(|of| of.lora.clone()).collect();
         replicas.push((&adapter.engine, source));
     }
     let handle = load_replicas(&model.name, replicas, &used.missing)?;

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use tidegate_contract::{Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId};
 use tidegate_serving::ModelHandle;
-use tidegate_weights::adapted_digest;
 
 use super::HostedModel;
-use super::open::name;
 
 /// Requests go to the base, through its adapter of this number. Everything else is the base's, also while none is loaded.
 pub(crate) struct LoraModel {
@@ -15,23 +13,15 @@ pub(crate) struct LoraModel {
     handle: ModelHandle,
     /// Its place among the pipeline's models.
     index: usize,
-    /// The name of its directory.
-    name: String,
 }
 
 impl LoraModel {
     /// The pipeline's model of this index, whose base is loaded with its adapters: `number` is counted from 1.
-    pub(crate) fn new(
-        base: &Arc<HostedModel>,
-        index: usize,
-        number: u32,
-        path: &std::path::Path,
-    ) -> LoraModel {
+    pub(crate) fn new(base: &Arc<HostedModel>, index: usize, number: u32) -> LoraModel {
         LoraModel {
             handle: base.through(number),
             base: base.clone(),
             index,
-            name: name(path),
         }
     }
 
@@ -83,14 +73,13 @@ impl Model for LoraModel {
         self.base.makes()
     }
 
-    /// Of the base, with a name and a digest of its own: what one adapter has made is never ascribed to another.
+    /// Of the base, with a name and a digest of its own: what one adapter has made is never ascribed to another. Base and
+    /// adapter are those of one load, also while another takes their place.
     fn facts(&self) -> ModelFacts {
-        let base = self.base.facts();
-        let own = self.base.digest_of(self.index).unwrap_or_default();
-        ModelFacts {
-            name: self.name.clone(),
-            digest: adapted_digest(&base.digest, &own),
-            ..base
+        let now = self.handle.facts();
+        match now.digest.is_empty() {
+            true => self.base.last_through(self.index),
+            false => now,
         }
     }
 

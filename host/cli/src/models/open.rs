@@ -8,7 +8,7 @@ use tidegate_contract::{GgufVocabulary, Makes};
 use tidegate_control::config::Model;
 use tidegate_infer::MappedFiles;
 use tidegate_text::{LoadError, Tokenizer};
-use tidegate_weights::{Architecture, Checkpoint, EncoderHead, Lora};
+use tidegate_weights::{Architecture, Checkpoint, EncoderHead, Lora, ReadFile, ReadWhole};
 use tracing::warn;
 
 /// A model's files.
@@ -108,15 +108,25 @@ pub(crate) fn open_checkpoint(path: &Path) -> anyhow::Result<Checkpoint> {
     Ok(checkpoint)
 }
 
-/// Opens a low-rank adapter of a model.
+/// Opens a low-rank adapter of a model. Its numbers are mapped, not read.
 pub(crate) fn open_lora(path: &Path, base: &Checkpoint) -> anyhow::Result<Lora> {
+    lora(path, base, &MappedFiles)
+}
+
+/// Reads a low-rank adapter of a model: what it is, and what goes onto the device, now and when that is loaded again, are the
+/// bytes that its files have now. They are small, and other programs write them anew in their place.
+pub(crate) fn read_lora(path: &Path, base: &Checkpoint) -> anyhow::Result<Lora> {
+    lora(path, base, &ReadWhole)
+}
+
+fn lora(path: &Path, base: &Checkpoint, files: &dyn ReadFile) -> anyhow::Result<Lora> {
     let base = base.decoder().with_context(|| {
         format!(
             "{} makes no text, and is not adapted",
             base.path().display()
         )
     })?;
-    Ok(Lora::open(path, base, &MappedFiles)?)
+    Ok(Lora::open(path, base, files)?)
 }
 
 /// A model with low-rank adapters.

@@ -12,8 +12,10 @@ use tidegate_contract::{
 };
 use tidegate_control::ReplicaState;
 use tidegate_control::config::{self, Pipeline};
+use tidegate_weights::{LayerTensor, Lora};
 
 use super::gpu::{Used, UsedAdapter};
+use super::open::read_lora;
 use super::{Adapters, HostedModel, Served, open_checkpoint};
 
 const MODEL: &str = concat!(
@@ -232,6 +234,81 @@ fn models_that_are_adapters_of_one_answer_each_as_itself() {
     let digests = facts.map(|facts| facts.digest);
     assert!(digests[0] != digests[1] && digests[1] != digests[2] && digests[0] != digests[2]);
     assert!(digests.iter().all(|digest| digest.starts_with("sha256:")));
+}
+
+/// The digest of an adapter, and the numbers of the first row of B of a query.
+fn numbers_of(lora: &Lora) -> (String, Vec<f32>) {
+    let pair = lora.low_rank(0, LayerTensor::Query).unwrap().unwrap();
+    let mut row = Vec::new();
+    pair.b.read_row(0, &mut row).unwrap();
+    (lora.digest(), row)
+}
+
+#[test]
+fn an_adapter_whose_files_are_written_anew_is_what_was_read_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    write_adapter(directory.path(), 0.5);
+    let base = open_checkpoint(Path::new(MODEL)).unwrap();
+    let read = || read_lora(directory.path(), &base).unwrap();
+    let lora = read();
+    let before = numbers_of(&lora);
+    // In their place, of the same length.
+    write_adapter(directory.path(), 0.25);
+    assert_eq!(numbers_of(&lora), before);
+    let now = numbers_of(&read());
+    assert!(now.0 != before.0 && now.1 != before.1);
+}
+
+#[test]
+fn an_adapter_is_said_with_the_bytes_that_are_loaded() {
+    let directory = tempfile::tempdir().unwrap();
+    write_adapter(directory.path(), 0.5);
+    let more = format!(
+        "[model.strong]\ntype = \"lora\"\nbase = \"support\"\npath = {:?}\n[[stage]]\nname = \"answer\"\n\
+         model = \"strong\"\nprompt = \"{{text}}\"\nmax-tokens = 8\n",
+        directory.path()
+    );
+    let pipeline = Arc::new(pipeline_of(&more));
+    let Ok(models) = crate::wire::load_models(&pipeline, Some("cpu"), &BTreeMap::new()) else {
+        panic!("the models are loaded");
+    };
+    let models: Vec<Served> = models.into_iter().flatten().collect();
+    let [Served::Hosted(base), strong] = &models[..] else {
+        panic!("{}", models.len());
+    };
+    let answer = ask(strong.model().as_ref(), 1);
+    let before = (strong.facts(), base.report().loras);
+    let [lora] = &before.1[..] else {
+        panic!("{:?}", before.1);
+    };
+    assert_eq!(
+        (lora.name.as_str(), lora.rank, lora.answered),
+        ("strong", 5, 1)
+    );
+    assert_eq!(lora.tokens, answer.len() as u64);
+    let line = crate::commands::model::line(&base.report());
+    let wanted = format!(
+        "  lora strong: {}, rank 5; answered 1, failed 0, left 0, tokens",
+        lora.digest
+    );
+    assert!(line.contains(&wanted), "{line}");
+    write_adapter(directory.path(), 0.0);
+    assert_eq!(strong.facts(), before.0);
+    assert_eq!(base.report().loras[0].digest, lora.digest);
+    base.replace(None).unwrap();
+    let own = numbers_of(
+        &read_lora(
+            directory.path(),
+            &open_checkpoint(Path::new(MODEL)).unwrap(),
+        )
+        .unwrap(),
+    )
+    .0;
+    assert_eq!(base.report().loras[0].digest, own);
+    assert_ne!(strong.facts().digest, before.0.digest);
+    assert_ne!(ask(strong.model().as_ref(), 2), answer);
+    base.unload().unwrap();
+    assert_eq!(strong.facts().name, before.0.name);
 }
 
 #[test]

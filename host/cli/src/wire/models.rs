@@ -50,8 +50,8 @@ pub(crate) fn load(
         let Some(Served::Hosted(hosted)) = models[base].clone() else {
             continue;
         };
-        for (number, (index, _, lora)) in (1..).zip(adapting(pipeline, base)) {
-            let adapted = LoraModel::new(&hosted, index, number, &lora.path);
+        for (number, (index, ..)) in (1..).zip(adapting(pipeline, base)) {
+            let adapted = LoraModel::new(&hosted, index, number);
             models[index] = Some(Served::Lora(Arc::new(adapted)));
         }
     }

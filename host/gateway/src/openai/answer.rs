@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_contract::{Call, Choice, Finish, Lane, Made, TokenLogprob};
 
-use super::route::TokenText;
 use crate::requests::{Failure, Lanes, OwnedPiece, Reply};
 
 /// An answer to one record.
@@ -75,10 +74,7 @@ impl Usage {
 }
 
 /// The answer, and what of it was not heard yet. What was heard must be its beginning.
-pub(crate) fn conclude(
-    reply: Reply,
-    tokens: Option<&TokenText>,
-) -> Result<(Final, Vec<OwnedPiece>), Failure> {
+pub(crate) fn conclude(reply: Reply) -> Result<(Final, Vec<OwnedPiece>), Failure> {
     let Reply {
         written,
         answer,
@@ -104,7 +100,7 @@ pub(crate) fn conclude(
                     let thought = made.iter().map(|choice| u64::from(choice.reasoning_tokens));
                     finished.reasoning_tokens = thought.sum();
                     let first = text(made.first().map(|choice| choice.text.as_str()));
-                    finished.choices = choices(made, first, written.choices.as_deref(), tokens);
+                    finished.choices = choices(made, first, written.choices.as_deref());
                 }
             }
         }
@@ -166,12 +162,7 @@ fn unheard(answer: &Final, shown: &Lanes) -> Vec<OwnedPiece> {
 
 /// The texts: the record's own where it has them. A text that was changed while the others are not to be found in the
 /// record is the only one: nobody has looked at the others.
-fn choices(
-    made: Vec<Choice>,
-    first: String,
-    written: Option<&[Value]>,
-    tokens: Option<&TokenText>,
-) -> Vec<FinalChoice> {
+fn choices(made: Vec<Choice>, first: String, written: Option<&[Value]>) -> Vec<FinalChoice> {
     let unchanged = made.first().is_some_and(|choice| choice.text == first);
     let known = match written {
         Some(written) => written.len(),
@@ -188,12 +179,9 @@ fn choices(
             Some(other) => other,
             None => choice.text.clone(),
         };
-        // Beside calls it is not known which tokens are the content's.
-        let logprobs = match text == choice.text && choice.calls.is_empty() {
-            true => {
-                let said = choice.said_logprobs(|token| tokens.and_then(|text_of| text_of(token)));
-                said.to_vec()
-            }
+        // Of a text that was changed nobody knows the tokens.
+        let logprobs = match text == choice.text {
+            true => choice.said_logprobs().cloned().collect(),
             false => Vec::new(),
         };
         FinalChoice {

@@ -287,9 +287,8 @@ impl Running {
             Heard::Piece(piece) => Ok(Some(Event::Piece(tag, piece))),
             Heard::Failed(failure) => Err(ApiError::failed(&failure, self.prompt)),
             Heard::Answered(reply) => {
-                let token_text = self.framing.head().token_text.clone();
-                let (mut answer, rest) = conclude(*reply, token_text.as_ref())
-                    .map_err(|failure| ApiError::failed(&failure, self.prompt))?;
+                let (mut answer, rest) =
+                    conclude(*reply).map_err(|failure| ApiError::failed(&failure, self.prompt))?;
                 if let Some(most) = self.served.most_tokens {
                     answer.limited_to(most);
                 }

@@ -254,6 +254,7 @@ fn logprob(token: char) -> TokenLogprob {
         token: token as u32,
         logprob: -0.5,
         top: vec![(token as u32, -0.5), ('z' as u32, f32::NEG_INFINITY)],
+        said: true,
     }
 }
 
@@ -303,6 +304,8 @@ async fn log_probabilities_of_thoughts_are_not_those_of_the_content() {
         ("t", "<t>\nab", 4, "ab"),
         ("t", "<t>\u{fffd}\u{fffd}b", 3, "\u{fffd}\u{fffd}b"),
         ("ab", "<ab>ab", 4, "ab"),
+        // What only opens an answer is no thought either.
+        ("", "<f>ab", 0, "ab"),
     ] {
         let gateway = Gateway::new(move |play: Play| {
             let mut heard = play.listen(1);
@@ -310,11 +313,19 @@ async fn log_probabilities_of_thoughts_are_not_those_of_the_content() {
                 true => "ab",
                 false => "éb",
             };
+            let before = tokens.chars().count() - said.chars().count();
+            let logprobs = tokens
+                .chars()
+                .enumerate()
+                .map(|(number, token)| TokenLogprob {
+                    said: number >= before,
+                    ..logprob(token)
+                });
             let made = Choice {
                 reasoning: reasoning.into(),
                 reasoning_tokens: thought,
                 tokens: tokens.chars().map(|token| token as u32).collect(),
-                logprobs: tokens.chars().map(logprob).collect(),
+                logprobs: logprobs.collect(),
                 ..choice(text)
             };
             heard.answer(vec![made]);

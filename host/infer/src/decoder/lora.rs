@@ -146,17 +146,20 @@ pub(super) fn tested(
             tested.extend([Tested::Shrink(normed), Tested::Expand(store)]);
         }
     }
-    let mut raw = |of: &Packing<'_>, normed| {
-        tested.extend(of.kinds().map(|stored| match normed {
-            true => Tested::NormedProducts(stored, Store::Plain),
-            false => Tested::Products(stored, Store::Plain),
+    let mut raw = |of: &Packing<'_>, normed, store| {
+        tested.extend(of.kinds().flat_map(|stored| {
+            let sums = match normed {
+                true => Tested::NormedProducts(stored, Store::Plain),
+                false => Tested::Products(stored, Store::Plain),
+            };
+            [sums, Tested::Unadapted(stored, store, normed)]
         }));
     };
     if let (Some(_), FeedForward::Dense([gate_up, _])) = (&of.gate_up, feed_forward) {
-        raw(gate_up, norms);
+        raw(gate_up, norms, gated);
     }
     if let (Some(_), Store::Heads(_)) = (&of.qkv, heads) {
-        raw(qkv, norms && begun);
+        raw(qkv, norms && begun, heads);
     }
     tested
 }

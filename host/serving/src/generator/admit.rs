@@ -106,6 +106,8 @@ impl Generator {
             .adopt(&mut sequence.table, &sequence.tokens, before);
         let found = sequence.written - before;
         Counters::add(&self.counters.prefix_hit_tokens, found);
+        let lora = sequence.table.lora();
+        (self.counters).add_lora(lora, |lora| &lora.prefix_hit_tokens, found);
     }
 
     /// Whether it is a further answer to a prompt that the first answer is still having written: it will find the

@@ -147,6 +147,7 @@ impl Generator {
         plan.parts.push(Part {
             key,
             rows: 1,
+            prompt: 0,
             guesses: Vec::new(),
             samples: 1,
             masked: 1,

@@ -55,6 +55,10 @@ impl Generator {
         self.counters
             .step(plan.parts.len(), plan.size, took.whole, self.costs.parts());
         Counters::add(&self.counters.prompt_tokens, plan.size.prefill);
+        for (part, sequence) in plan.parts.iter().zip(&plan.step) {
+            let taken_in = part.prompt;
+            (self.counters).add_lora(sequence.lora, |lora| &lora.prompt_tokens, taken_in);
+        }
         self.draft.rests();
         self.groups
             .succeeded(plan.parts.iter().map(|part| part.key));
@@ -153,6 +157,8 @@ impl Generator {
             generation.keep_pieces(sequence);
             if let (Some(token), true) = (drawn.token, taken.joined) {
                 Counters::add(&self.counters.tokens, 1);
+                let lora = sequence.table.lora();
+                self.counters.add_lora(lora, |lora| &lora.tokens, 1);
                 let thought = sequence.reasoning_tokens().saturating_sub(thought);
                 Counters::add(&self.counters.reasoning_tokens, thought as usize);
                 if sequence.choice == 0 {

@@ -75,6 +75,7 @@ impl Generation {
             return self.fail(counters, ModelError::Cancelled);
         }
         Counters::add(&counters.answered, 1);
+        counters.add_lora(self.open.counted_as().1, |lora| &lora.answered, 1);
         let choices = self.choices.into_iter().flatten().collect();
         self.open.done(Made::Choices(choices));
     }
@@ -83,7 +84,7 @@ impl Generation {
     pub(super) fn fail(mut self, counters: &Counters, error: ModelError) {
         // A reply that panics hears of its end all the same.
         let _ = self.hand_on();
-        counters.failure(self.open.is_beside(), &error);
+        counters.failure(self.open.counted_as(), &error);
         self.open.fail(error);
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct StepPlan {
 pub(super) struct Part {
     pub(super) key: u64,
     pub(super) rows: usize,
+    /// Of these, rows of a prompt: all or none.
+    pub(super) prompt: usize,
     pub(super) guesses: Vec<u32>,
     pub(super) samples: usize,
     /// How many of these are of use: all, but where a structure has a dead end among the guesses.
@@ -271,6 +273,7 @@ impl Generator {
         plan.parts.push(Part {
             key,
             rows: tokens.len(),
+            prompt: 0,
             guesses,
             samples: samples.len(),
             masked: samples.len(),
@@ -323,6 +326,7 @@ impl Generator {
             plan.parts.push(Part {
                 key: *key,
                 rows,
+                prompt: rows,
                 guesses: Vec::new(),
                 samples: samples.len(),
                 masked: samples.len(),

@@ -494,6 +494,103 @@ fn documents_are_scored_in_their_order_over_as_many_steps_as_they_need() {
     assert_eq!(answer.made, Made::Relevance(vec![4.0, 5.0]));
 }
 
+/// As [`rank`], of so many documents of so many bytes each.
+fn rank_many(model: &ModelHandle, documents: usize, bytes: usize, like: &Ask) -> Pending {
+    let documents = vec!["d".repeat(bytes); documents];
+    let query = "q".to_owned();
+    let (request, pending) = Ask::request_of(ModelTask::Rank { query, documents }, like);
+    assert!(model.submit(request).is_ok());
+    pending
+}
+
+#[test]
+fn documents_are_encoded_beside_what_else_is_asked() {
+    let (engine, model, _) = ranking(ScoreScale::Raw);
+    let (load, _control) = super::support::Fake::loader(shape(4, 64, 128), Arc::new(hashed));
+    let other = engine.load("other", source(load, ModelOptions::default()));
+    engine.encodes(0);
+    let ranked = rank_many(&model, MOST_DOCUMENTS, 4, &ask("", 0));
+    // Whoever asked goes on, and so does what else the engine has.
+    let answered = ask("a", 3).of(&other.unwrap());
+    assert_eq!(answered.choice().tokens.len(), 3);
+    assert!(!ranked.has_ended());
+    assert_eq!(model.stats().waiting, 1);
+    engine.encodes(usize::MAX);
+    let scores = vec![5.0; MOST_DOCUMENTS];
+    assert_eq!(ranked.answer().made, Made::Relevance(scores));
+    assert_eq!(model.stats().waiting, 0);
+}
+
+#[test]
+fn requests_take_turns_in_having_their_documents_encoded() {
+    let (engine, model, _) = ranking(ScoreScale::Raw);
+    engine.encodes(0);
+    let large = rank_many(&model, 4, 64 << 10, &ask("", 0));
+    let small = rank_many(&model, 3, 4, &ask("", 0));
+    // The query of each, and a piece of each.
+    engine.encodes(4);
+    assert_eq!(small.answer().made, Made::Relevance(vec![5.0; 3]));
+    assert!(!large.has_ended());
+    engine.encodes(usize::MAX);
+    let Made::Relevance(scores) = large.answer().made else {
+        panic!("no scores");
+    };
+    assert_eq!(scores.len(), 4);
+}
+
+#[test]
+fn a_request_whose_documents_are_not_encoded_yet_can_be_left_and_is_bounded() {
+    let (engine, model, kept) = ranking(ScoreScale::Raw);
+    engine.encodes(0);
+    let left = rank_many(&model, MOST_DOCUMENTS, 4, &ask("", 0));
+    model.cancel(left.id);
+    assert_eq!(left.error(), ModelError::Cancelled);
+    let late = Ask {
+        deadline: Some(Instant::now()),
+        ..ask("", 0)
+    };
+    let late = rank_many(&model, MOST_DOCUMENTS, 4, &late);
+    let mut pending = Vec::new();
+    let full = loop {
+        let (query, documents) = ("q".to_owned(), vec!["d".to_owned()]);
+        let (request, one) = Ask::request_of(ModelTask::Rank { query, documents }, &ask("", 0));
+        match model.submit(request) {
+            Ok(()) => pending.push(one),
+            Err((_, error)) => break error,
+        }
+    };
+    let limit = ModelOptions::default().queue;
+    assert_eq!(full, ModelError::Full { limit });
+    // The place of the one that was left may not have been free yet.
+    assert!((limit - 2..limit).contains(&pending.len()));
+    // One turn of each that waits is that of the late one, too.
+    engine.encodes(1);
+    assert_eq!(late.error(), ModelError::Expired { made: 0 });
+    assert_eq!(*kept.calls.lock().unwrap(), Vec::<Vec<usize>>::new());
+    let stats = model.stats();
+    assert_eq!((stats.cancelled, stats.expired), (1, 1));
+    drop(engine);
+    for one in pending {
+        assert_eq!(one.error(), ModelError::Closed);
+    }
+}
+
+#[test]
+fn a_request_that_is_left_when_its_documents_were_just_encoded_ends_all_the_same() {
+    let (_engine, model, _) = ranking(ScoreScale::Raw);
+    for documents in [1, 7, 200] {
+        for _ in 0..20 {
+            let left = rank_many(&model, documents, 4, &ask("", 0));
+            model.cancel(left.id);
+            match left.wait().1 {
+                Ok(answer) => assert!(matches!(answer.made, Made::Relevance(_))),
+                Err(error) => assert_eq!(error, ModelError::Cancelled),
+            }
+        }
+    }
+    assert_eq!((model.stats().waiting, model.stats().running), (0, 0));
+}
+
 #[test]
 fn scores_are_read_as_the_model_says() {
     let (_engine, model, _) = ranking(ScoreScale::Sigmoid);

@@ -1,9 +1,11 @@
 //! An answer depends on its request only.
 
-use tidegate_contract::{DecoderShape, Finish, Model, ModelError};
+use std::sync::Arc;
+
+use tidegate_contract::{DecoderShape, Finish, Made, Model, ModelError};
 
 use super::support::*;
-use crate::ModelOptions;
+use crate::{LoadedLora, ModelOptions};
 
 #[test]
 fn requests_that_join_and_leave_get_the_tokens_they_get_alone() {
@@ -234,4 +236,77 @@ fn answers_through_adapters_side_by_side_are_those_of_each_alone() {
         );
     }
     control.is_sound();
+}
+
+#[test]
+fn an_adapter_is_counted_by_itself_and_said_with_what_is_loaded() {
+    let shape = DecoderShape {
+        loras: 2,
+        ..shape(6, 16, 96)
+    };
+    let lora = |name: &str| LoadedLora {
+        name: name.into(),
+        makes: (format!("{name}-files"), format!("{name} with fake")),
+        digest: format!("of {name}"),
+        rank: 8,
+    };
+    let options = || ModelOptions {
+        loras: vec![lora("polite"), lora("terse")],
+        ..at_once(6)
+    };
+    let (engine, model, control) = free(shape.clone(), options());
+    let told = |prompt: usize| ask(&"x".repeat(prompt), 5);
+    let mut made = [0; 3];
+    for (lora, prompt) in [(1, 40), (0, 20), (2, 30), (1, 40), (0, 20)] {
+        let answer = told(prompt).of(&model.through(lora)).answer();
+        let Made::Choices(choices) = answer.made else {
+            panic!("no text");
+        };
+        made[lora as usize] += choices[0].tokens.len() as u64;
+    }
+    let left = told(9).of(&model.through(2));
+    model.cancel(left.id);
+    let is_left = left.wait().1 == Err(ModelError::Cancelled);
+    let late = Ask {
+        deadline: Some(std::time::Instant::now()),
+        ..told(9)
+    };
+    assert!(late.of(&model.through(1)).wait().1.is_err());
+    let stats = model.stats();
+    let [polite, terse] = &stats.loras[..] else {
+        panic!("{:?}", stats.loras);
+    };
+    assert_eq!(
+        (&polite.lora, &terse.lora),
+        (&lora("polite"), &lora("terse"))
+    );
+    assert_eq!(
+        (polite.answered, polite.failed, polite.cancelled),
+        (2, 1, 0)
+    );
+    assert_eq!(terse.answered, 1 + u64::from(!is_left));
+    assert_eq!(terse.cancelled, u64::from(is_left));
+    // A prompt has three tokens more than its text; the second time its whole blocks are found.
+    assert_eq!(polite.prompt_tokens + polite.prefix_hit_tokens, 2 * 43);
+    assert_eq!(polite.prefix_hit_tokens, 32);
+    assert_eq!(polite.tokens, made[1]);
+    assert!(terse.tokens >= made[2] && stats.tokens >= made.iter().sum());
+    assert_eq!(stats.answered, 4 + terse.answered);
+    let facts = model.through(2).facts();
+    assert_eq!(
+        (facts.name.as_str(), facts.digest.as_str()),
+        ("terse-files", "terse with fake")
+    );
+    assert_eq!(model.facts().name, "fake");
+    // Another takes its place: what is said is all of that.
+    let (load, other) = Fake::loader(shape, Arc::new(hashed));
+    let mut options = options();
+    options.loras[1].makes.1 = "terse with another".into();
+    let mut other_source = source(load, options);
+    other_source.facts.digest = "another".into();
+    engine.load("fake", other_source).unwrap();
+    assert_eq!(model.through(2).facts().digest, "terse with another");
+    assert_eq!(model.stats().loras[0].answered, 0);
+    control.is_sound();
+    other.is_sound();
 }

@@ -21,6 +21,10 @@ const REVISION: Label = label("revision", "8 of a slot, 16 digits each");
 const VERSION: Label = label("version", "one of a revision");
 const MODEL: Label = label("model", "models of the file");
 const REPLICA: Label = label("replica", "16 of a model with several adapters");
+const LORA: Label = label(
+    "lora",
+    "low-rank adapters of the file, by the model's name there",
+);
 const ON_ADAPTER: Label = label("adapter", "adapters of this machine");
 const ENDPOINT: Label = label("endpoint", "the gateway's endpoints, and `none`");
 const REQUESTS: Unit = Unit::Of("requests");
@@ -251,6 +255,14 @@ families! {
         "Its steps";
     REPLICA_RELOADS = Counter "tidegate_replica_reloads_total", Unit::Of("loads"), &[MODEL, REPLICA, ON_ADAPTER], Load,
         "Times it was loaded again after a fault of its device";
+    LORA_ANSWERED = Counter "tidegate_lora_answered_requests_total", REQUESTS, &[MODEL, LORA], Load,
+        "Requests through a low-rank adapter that ended with an answer; the base has them among its own, too";
+    LORA_FAILED = Counter "tidegate_lora_failed_requests_total", REQUESTS, &[MODEL, LORA], Load,
+        "Those of the stream that failed";
+    LORA_LEFT = Counter "tidegate_lora_left_requests_total", REQUESTS, &[MODEL, LORA], Load,
+        "Those that whoever asked has left before their end";
+    LORA_TOKENS = Counter "tidegate_lora_tokens_total", Unit::Of("tokens"), &[MODEL, LORA, label("kind", "prompt, cached, generated")], Load,
+        "Their tokens: of prompts taken in, of prompts found in kept KV blocks, and of answers; the base has them among its own, too";
     ADAPTER_BUDGET = Gauge "tidegate_adapter_budget_bytes", Unit::Bytes, &[label("adapter", "adapters of this machine")], Now,
         "Bytes that models may hold together on the adapter";
     ADAPTER_USED = Gauge "tidegate_adapter_used_bytes", Unit::Bytes, &[label("adapter", "adapters of this machine")], Now,

@@ -4,8 +4,7 @@ use tidegate_contract::Lane;
 
 use super::calls::LONGEST_HEAD;
 use super::object::{self, Depth};
-use super::{After, LaneParser, State, beginning_at_end};
-use crate::Channels;
+use super::{After, LaneParser, State};
 
 /// What a function's name stands behind where a message is for it.
 const FUNCTIONS: &str = "functions.";
@@ -15,22 +14,25 @@ const BETWEEN: &str = "\n\n";
 impl LaneParser {
     /// The head of a message: whom it is for, and the lane of its body.
     pub(super) fn header(&mut self, out: &mut Vec<super::Segment>) -> bool {
-        let Some(channels) = self.form.channels.clone() else {
+        let Some(channels) = &self.tags.channels else {
             self.state = State::Content;
             return true;
         };
-        let tag = channels.message.text();
-        let Some(at) = self.held.find(tag).filter(|at| *at <= LONGEST_HEAD) else {
+        let found = self.find_tag(&channels.message);
+        let Some(tag) = found.filter(|tag| tag.start <= LONGEST_HEAD) else {
             // One that is that long is none: all of it is content.
-            let is_head = self.held.len() <= LONGEST_HEAD + tag.len();
+            let is_head = self.held.len() <= LONGEST_HEAD + channels.message.text.len();
             self.state = match is_head {
                 true => State::Header,
                 false => State::Message(Lane::Content),
             };
             return !is_head;
         };
-        let head = Head::read(&self.held[..at], &channels);
-        let body = at + tag.len();
+        let channel = self.find_tag(&channels.channel);
+        let channel = channel.filter(|channel| channel.end <= tag.start);
+        let channel = channel.map(|channel| &self.held[channel.end..tag.start]);
+        let head = Head::read(&self.held[..tag.start], channel);
+        let body = tag.end;
         let function = head.function.filter(|name| self.names.contains(name));
         if let Some(name) = function {
             let arguments = object::space(&self.held, body);
@@ -70,14 +72,14 @@ impl LaneParser {
 
     /// The body of a message, up to what ends it.
     pub(super) fn message(&mut self, lane: Lane, out: &mut Vec<super::Segment>) -> bool {
-        let Some(channels) = &self.form.channels else {
+        let Some(channels) = &self.tags.channels else {
             self.state = State::Content;
             return true;
         };
-        let tag = channels.end.text();
-        let end = self.held.find(tag);
-        let behind = end.map(|at| at + tag.len());
-        let certain = end.unwrap_or(self.held.len() - beginning_at_end(&self.held, tag));
+        let end = self.find_tag(&channels.end);
+        let behind = end.as_ref().map(|end| end.end);
+        let begun = || self.held.len() - self.tag_begun(&channels.end);
+        let certain = end.map_or_else(begun, |end| end.start);
         self.give(lane, certain, out);
         if let Some(behind) = behind {
             self.skip(behind - certain);
@@ -88,18 +90,18 @@ impl LaneParser {
 
     /// What stands between two messages is of no lane.
     pub(super) fn next_message(&mut self) -> bool {
-        let start = self.form.channels.as_ref();
-        let start = start.map_or_else(String::new, |channels| {
-            format!("{}assistant", channels.start.text())
-        });
-        match self.held.find(&start) {
-            Some(at) => {
-                self.skip(at + start.len());
+        let Some(channels) = &self.tags.channels else {
+            self.state = State::Content;
+            return true;
+        };
+        match self.find_tag(&channels.next) {
+            Some(next) => {
+                self.skip(next.end);
                 self.state = State::Header;
                 true
             }
             None => {
-                let certain = self.held.len() - beginning_at_end(&self.held, &start);
+                let certain = self.held.len() - self.tag_begun(&channels.next);
                 self.skip(certain);
                 false
             }
@@ -118,9 +120,9 @@ struct Head {
 }
 
 impl Head {
-    fn read(text: &str, channels: &Channels) -> Head {
-        let tag = channels.channel.text();
-        let channel = text.split_once(tag).map_or("", |(_, behind)| behind);
+    /// `text`: all of it. `channel`: what stands behind the tag of its channel, if it has one.
+    fn read(text: &str, channel: Option<&str>) -> Head {
+        let channel = channel.unwrap_or_default();
         let channel = channel
             .split(|c: char| c.is_whitespace() || c == '<')
             .next();

@@ -10,14 +10,19 @@ mod calls;
 mod channels;
 mod ids;
 mod object;
+mod tags;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
+use std::ops::Range;
+
 use tidegate_contract::{Lane, MOST_CALLS};
 
-use crate::{AnswerForm, CallForm, Tag};
+use crate::{AnswerForm, CallForm};
 pub(crate) use ids::characters;
 use object::Depth;
+use tags::{OwnTag, Tags};
 
 /// A part of an answer in its lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +75,9 @@ enum After {
 #[derive(Debug, Clone)]
 pub struct LaneParser {
     form: AnswerForm,
+    tags: Tags,
+    /// Where in the answer the names of tokens stand that are shown, of those that are not behind it.
+    tokens: VecDeque<Range<usize>>,
     names: Vec<String>,
     /// Most calls.
     most: u32,
@@ -98,7 +106,9 @@ impl LaneParser {
     /// last that may.
     pub fn new(form: &AnswerForm, thinks: bool, names: Vec<String>, several: bool) -> LaneParser {
         LaneParser {
+            tags: Tags::of(form),
             form: form.clone(),
+            tokens: VecDeque::new(),
             names,
             most: if several { MOST_CALLS as u32 } else { 1 },
             seed: 0,
@@ -155,6 +165,12 @@ impl LaneParser {
             self.state = self.before_content();
         }
         self
+    }
+
+    /// The text of the answer between these places, in bytes, is the name of one token that is shown. Told before that
+    /// text is, and in its order.
+    pub fn token_at(&mut self, place: Range<usize>) {
+        self.tokens.push_back(place);
     }
 
     /// Whether what comes next is, or may be, reasoning or what begins it: then it is for
@@ -269,21 +285,26 @@ impl LaneParser {
     fn start(&mut self) -> bool {
         let begins = object::space(&self.held, 0);
         let rest = &self.held[begins..];
-        let tag = self.form.reasoning.0.text();
-        let opens = self.form.opens.as_ref().map(Tag::text);
-        if rest.starts_with(tag) {
-            self.skip(begins + tag.len());
+        let is_here =
+            |tag: &OwnTag| rest.starts_with(&tag.text) && self.is_tag(begins, tag, tag.text.len());
+        let may_come =
+            |tag: &OwnTag| tag.text.starts_with(rest) && self.is_tag(begins, tag, rest.len());
+        let (tag, opens) = (&self.tags.begins, self.tags.opens.as_ref());
+        if is_here(tag) {
+            let behind = begins + tag.text.len();
+            self.skip(behind);
             self.fresh = true;
             self.reasoned = true;
             self.state = State::Reasoning;
             return true;
         }
-        if let Some(opens) = opens.filter(|opens| rest.starts_with(opens)) {
-            self.skip(begins + opens.len());
+        if let Some(opens) = opens.filter(|opens| is_here(opens)) {
+            let behind = begins + opens.text.len();
+            self.skip(behind);
             self.state = State::Content;
             return true;
         }
-        if tag.starts_with(rest) || opens.is_some_and(|opens| opens.starts_with(rest)) {
+        if may_come(tag) || opens.is_some_and(may_come) {
             return false;
         }
         self.state = self.before_content();
@@ -302,19 +323,16 @@ impl LaneParser {
         if !self.skip_fresh() {
             return false;
         }
-        let tag = self.form.reasoning.1.text().to_owned();
-        if let Some(at) = self.held.find(&tag) {
-            self.give(Lane::Reasoning, self.held[..at].trim_end().len(), out);
-            let end = self
-                .held
-                .find(&tag)
-                .map_or(self.held.len(), |at| at + tag.len());
-            self.skip(end);
+        if let Some(place) = self.find_tag(&self.tags.ends) {
+            let behind = place.end;
+            let before = self.held[..place.start].trim_end().len();
+            self.give(Lane::Reasoning, before, out);
+            self.skip(behind - before);
             self.fresh = true;
             self.state = self.before_content();
             return true;
         }
-        let certain = self.held.len() - beginning_at_end(&self.held, &tag);
+        let certain = self.held.len() - self.tag_begun(&self.tags.ends);
         self.give(Lane::Reasoning, self.held[..certain].trim_end().len(), out);
         false
     }
@@ -371,7 +389,18 @@ impl LaneParser {
 
     fn skip(&mut self, length: usize) {
         self.held.drain(..length);
+        self.pass(length);
+    }
+
+    fn pass(&mut self, length: usize) {
         self.at += length;
+        while self
+            .tokens
+            .front()
+            .is_some_and(|token| token.end <= self.at)
+        {
+            self.tokens.pop_front();
+        }
     }
 
     fn give(&mut self, lane: Lane, length: usize, out: &mut Vec<Segment>) {
@@ -380,7 +409,7 @@ impl LaneParser {
         }
         let from = self.at;
         let text: String = self.held.drain(..length).collect();
-        self.at += length;
+        self.pass(length);
         self.bare &= lane != Lane::Content || text.trim().is_empty();
         out.push(Segment {
             lane,

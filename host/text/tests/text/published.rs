@@ -210,7 +210,12 @@ const PROMPTS: [(&str, &str); 9] = [
 
 /// A tokenizer with a template and the special tokens `<|bos|>` and `<|eos|>`.
 pub(crate) fn with_template(path: &Path) -> Result<Tokenizer, LoadError> {
-    let vocabulary = GgufVocabulary {
+    Tokenizer::from_gguf(&vocabulary_with_template(path))
+}
+
+/// A few tokens, with the template of a file.
+pub(crate) fn vocabulary_with_template(path: &Path) -> GgufVocabulary {
+    GgufVocabulary {
         model: "gpt2".into(),
         pre: Some("gpt-2".into()),
         tokens: ["<|bos|>", "<|eos|>", "a", "b", "ab"]
@@ -221,8 +226,15 @@ pub(crate) fn with_template(path: &Path) -> Result<Tokenizer, LoadError> {
         eos: Some(1),
         chat_template: Some(std::fs::read_to_string(path).unwrap()),
         ..GgufVocabulary::default()
-    };
-    Tokenizer::from_gguf(&vocabulary)
+    }
+}
+
+/// A published vocabulary with a published template.
+pub(crate) fn with_template_of(name: &str, template: &str) -> Tokenizer {
+    let mut vocabulary = vocabulary(name);
+    let template = DIRECTORY.join(format!("{template}.jinja"));
+    vocabulary.chat_template = Some(std::fs::read_to_string(template).unwrap());
+    Tokenizer::from_gguf(&vocabulary).unwrap()
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tidegate_contract::{Call, Function, Message, Role, TemplateArguments};
-use tidegate_text::{CallForm, Tokenizer};
+use tidegate_text::{CallForm, Tag, Tokenizer};
 
-use crate::published::{DIRECTORY, with_template};
+use crate::published::{DIRECTORY, vocabulary_with_template, with_template, with_template_of};
 
 #[derive(Deserialize)]
 struct Golden {
@@ -140,6 +140,83 @@ fn the_tags_of_reasoning_are_found_in_the_template() {
         let tags = (found.reasoning.0.text(), found.reasoning.1.text());
         assert_eq!((tags, found.reasons), ((begins, ends), true), "{name}");
     }
+}
+
+/// Tags that begin and end thoughts, with the tokens in them that published tokenizers have for them.
+const MARKS: [(&str, &[&str], &[&str]); 6] = [
+    ("Qwen-Qwen3-0.6B", &["<think>"], &["</think>"]),
+    (
+        "mistralai-Ministral-3-14B-Reasoning-2512",
+        &["[THINK]"],
+        &["[/THINK]"],
+    ),
+    (
+        "openai-gpt-oss-120b",
+        &["<|channel|>", "<|message|>"],
+        &["<|end|>", "<|start|>", "<|channel|>", "<|message|>"],
+    ),
+    ("google-gemma-4-31B-it", &["<|channel>"], &["<channel|>"]),
+    (
+        "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+        &["<|START_THINKING|>"],
+        &["<|END_THINKING|>"],
+    ),
+    ("ByteDance-Seed-OSS", &["<seed:think>"], &["</seed:think>"]),
+];
+
+/// The names of the tokens that alone are a tag, in their order.
+fn own(tokenizer: &Tokenizer, tag: &Tag) -> Vec<String> {
+    match tag {
+        Tag::Text(_) => Vec::new(),
+        Tag::Token(token, _) => vec![tokenizer.token_name(*token).unwrap()],
+        Tag::Tokens { text, own, .. } => own
+            .iter()
+            .map(|(token, place)| {
+                let name = tokenizer.token_name(*token).unwrap();
+                assert_eq!(name, text[place.clone()]);
+                name
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn a_tag_is_the_token_that_the_tokenizer_has_for_it_and_text_where_it_has_none() {
+    for (name, begins, ends) in MARKS {
+        let mut vocabulary = vocabulary_with_template(&DIRECTORY.join(format!("{name}.jinja")));
+        let tokenizer = Tokenizer::from_gguf(&vocabulary).unwrap();
+        let (first, last) = &tokenizer.answer_form().reasoning;
+        let is_text = |tag: &Tag| matches!(tag, Tag::Text(_));
+        assert!(is_text(first) && is_text(last), "{name}");
+        // Special ones, and those that are only added, as Qwen3 and DeepSeek have them.
+        let plain = vocabulary.tokens.len();
+        let mut names: Vec<&str> = begins.iter().chain(ends).copied().collect();
+        names.sort_unstable();
+        names.dedup();
+        vocabulary
+            .tokens
+            .extend(names.iter().map(|name| (*name).to_owned()));
+        for kind in [3, 4] {
+            vocabulary.types = vec![1; plain];
+            vocabulary.types.resize(vocabulary.tokens.len(), kind);
+            let tokenizer = Tokenizer::from_gguf(&vocabulary).unwrap();
+            let (first, last) = &tokenizer.answer_form().reasoning;
+            assert_eq!(own(&tokenizer, first), begins, "{name} {kind}");
+            assert_eq!(own(&tokenizer, last), ends, "{name} {kind}");
+        }
+    }
+}
+
+#[test]
+fn the_tags_of_a_published_vocabulary_are_its_tokens() {
+    let tokenizer = with_template_of("gemma-4", "google-gemma-4-31B-it");
+    let (begins, ends) = &tokenizer.answer_form().reasoning;
+    assert_eq!(own(&tokenizer, begins), ["<|channel>"]);
+    assert_eq!(own(&tokenizer, ends), ["<channel|>"]);
+    assert!(matches!(ends, Tag::Token(101, _)), "{ends:?}");
+    let mut shown = tokenizer.answer_form().shown_of_reasoning.clone();
+    shown.sort_unstable();
+    assert_eq!(shown, [100, 101]);
 }
 
 #[test]

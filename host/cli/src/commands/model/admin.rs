@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tidegate_control::{ModelReport, ReplicaReport, ReplicaState};
+use tidegate_control::{LoraReport, ModelReport, ReplicaReport, ReplicaState};
 
 use super::size;
 use crate::commands::host::{HostArguments, client};
@@ -96,7 +96,15 @@ fn replica_line(number: usize, replica: &ReplicaReport) -> String {
     text
 }
 
-/// A model in two lines, and one for each of its replicas if it has several.
+/// A low-rank adapter in one.
+fn lora_line(lora: &LoraReport) -> String {
+    format!(
+        "  lora {}: {}, rank {}; answered {}, failed {}, left {}, tokens {}\n",
+        lora.name, lora.digest, lora.rank, lora.answered, lora.failed, lora.left, lora.tokens
+    )
+}
+
+/// A model in two lines, and one for each of its low-rank adapters, and of its replicas if it has several.
 pub(crate) fn line(model: &ModelReport) -> String {
     let state = if model.loaded { "" } else { ", not loaded" };
     let mut text = format!(
@@ -121,6 +129,9 @@ pub(crate) fn line(model: &ModelReport) -> String {
         "; waiting {}, running {}, answered {}, failed {}, left {}, tokens {}\n",
         model.waiting, model.running, model.answered, model.failed, model.left, model.tokens,
     );
+    for lora in &model.loras {
+        text += &lora_line(lora);
+    }
     for (number, replica) in model.replicas.iter().enumerate() {
         text += &replica_line(number, replica);
     }

@@ -1,12 +1,15 @@
 //! Low-rank adapters: A x, and B (A x) as every epilogue takes it, over rows of several adapters and of none.
 
-use super::products::{Near, activated};
+use super::products::{Near, Weights, activated, before_norm, widths};
 use super::{CaseRun, Failure, Numbers, beside, outcome};
 use crate::buffer::Buffer;
-use crate::kernels::Store;
 use crate::kernels::lab::{Lab, sequence};
+use crate::kernels::{StorageFormat, Store};
 use crate::load_error::LoadError;
-use crate::matrix::{BeforeNorm, LoraMatrix, LoraOutput, LoraRows, squares_of};
+use crate::matrix::{
+    BeforeNorm, Input, LoraMatrix, LoraOutput, LoraRows, Output, Packing, squares_of,
+};
+use crate::program::Count;
 use tidegate_contract::StepSequence;
 
 /// Of sums, as a share of their terms' magnitudes.
@@ -294,4 +297,182 @@ pub(super) fn expand(lab: &Lab, store: Store) -> Result<(), Failure> {
         found.compare(&format!("{what}, squares"), &all(&squares, of_row))?;
     }
     Ok(())
+}
+
+/// Columns of a gate, and of what it lets through.
+const GATED: usize = 40;
+
+/// Rows without an adapter have the bits that they have in a step where none has one, in a set that promises the same bits
+/// beside whatever rows: gates of whole sums, of rows whose norm the product does or not.
+pub(super) fn unadapted_gates(
+    lab: &Lab,
+    stored: StorageFormat,
+    store: Store,
+    normed: bool,
+) -> Result<(), Failure> {
+    if !lab.kernels.reproducible {
+        return Ok(());
+    }
+    let mut numbers = Numbers(23);
+    let (width, columns, most) = (widths(stored)[0], 2 * GATED, 33);
+    let gate = Weights::new(&mut numbers, stored, GATED, width)?;
+    let up = Weights::new(&mut numbers, stored, GATED, width)?;
+    let matrix = lab.pack(Packing::alternating(gate.tensor()?, up.tensor()?))?;
+    let mut input = numbers.take_full(most * width);
+    let squares = normed.then(|| before_norm(&mut numbers, &mut input, width));
+    // One slot, with a pair of the gate and one of what it lets through; rows without an adapter have numbers of A x that
+    // are nobody's.
+    let b = numbers.take_full(columns);
+    let lora = LoraMatrix::of_buffers(
+        [
+            lab.output(4),
+            lab.buffer(bytemuck::cast_slice(&b))?,
+            lab.buffer(&[0, 0, 2, 0, 1, 1, 0, 0])?,
+        ],
+        [4, columns],
+        ([columns; 3], true),
+        4,
+    );
+    let low = numbers.take_full(most * 4);
+    for rows in [3, 9, most] {
+        let adapted_rows = rows / 2;
+        let of_row = width.div_ceil(4);
+        let input = lab.padded(&input[..rows * width], width)?;
+        let squares = match &squares {
+            Some(squares) => lab.padded(&squares[..rows * of_row], of_row)?,
+            None => lab.output(4),
+        };
+        let adapted = (0..rows as u32).flat_map(|row| {
+            let has_one = (row as usize) < adapted_rows;
+            [u32::from(has_one), if has_one { row } else { 0 }]
+        });
+        let lora_rows = LoraRows {
+            adapted: lab.buffer(&adapted.collect::<Vec<u32>>())?,
+            low: lab.buffer(bytemuck::cast_slice(&low[..rows * 4]))?,
+            stride: 4,
+            raw: None,
+        };
+        let raw = lab.output(rows * columns);
+        let run = |is_adapted: bool| -> Result<CaseRun, Failure> {
+            let step = [
+                StepSequence {
+                    lora: u32::from(is_adapted),
+                    ..sequence(0, adapted_rows, &[0; 4])
+                },
+                sequence(0, rows - adapted_rows, &[0; 4]),
+            ];
+            let output = lab.output(rows * GATED);
+            let experiment = lab.experiment(&step, vec![output.clone()], |builder, _| {
+                let before = BeforeNorm {
+                    weighted: &input,
+                    squares: &squares,
+                };
+                let input = match normed {
+                    true => Input::BeforeNorm(before, (width, super::products::EPSILON)),
+                    false => Input::Rows(&input),
+                };
+                if !is_adapted {
+                    return builder.matmul_into(
+                        &matrix,
+                        input,
+                        Output::Rows(&output, store),
+                        Count::Rows,
+                    );
+                }
+                let sums = Output::Rows(&raw, Store::Plain);
+                builder.matmul_into(&matrix, input, sums, Count::Mixed)?;
+                builder.expand(&lora, &lora_rows, LoraOutput::Gated(&output, store, &raw))
+            })?;
+            outcome(lab, &experiment, 0, GATED)
+        };
+        let (alone, mut beside) = (run(false)?, run(true)?);
+        let own = adapted_rows * GATED;
+        beside.found.drain(..own.min(beside.found.len()));
+        let case =
+            format!("{stored:?} weights, {store:?} of rows beside adapted ones, {rows} rows");
+        beside.same_bits(&case, &alone, adapted_rows, GATED)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_weights::Activation;
+
+    use super::*;
+    use crate::device::{Adapter, DeviceOptions, Gpu, Sabotage};
+    use crate::kernels::self_test::{Tested, Wrong, self_test};
+    use crate::kernels::{KernelSet, KernelVariant, KvPrecision};
+
+    fn sets() -> [KernelSet; 2] {
+        [KernelVariant::Software, KernelVariant::Portable].map(|variant| KernelSet {
+            reproducible: true,
+            ..KernelSet::of(variant, true, false)
+        })
+    }
+
+    /// What models run of a set: norms are done, and heads turned, by products that have columns on their own.
+    fn cases(set: KernelSet) -> Vec<Tested> {
+        let gated = Store::Gated(Activation::Silu);
+        let heads = Store::Heads(KvPrecision::F32);
+        let mut cases = Vec::new();
+        for stored in [StorageFormat::F32, StorageFormat::Int4] {
+            cases.push(Tested::Unadapted(stored, gated, false));
+            if set.matmul == KernelVariant::Portable {
+                cases.push(Tested::Unadapted(stored, gated, true));
+                cases.extend([false, true].map(|norm| Tested::Unadapted(stored, heads, norm)));
+            }
+        }
+        cases
+    }
+
+    /// What the self-test says of kernels that are edited so.
+    fn found(
+        edit: Option<(&'static str, &'static str)>,
+        set: KernelSet,
+        tested: Tested,
+    ) -> Option<Wrong> {
+        let adapter = Adapter::choose(Some("cpu")).unwrap();
+        let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
+        if let Some((from, to)) = edit {
+            gpu.sabotage("lora_expand", Sabotage::Edited { from, to });
+        }
+        self_test(&gpu, set, tested).unwrap()
+    }
+
+    #[test]
+    fn rows_beside_adapted_ones_keep_their_bits() {
+        for set in sets() {
+            for tested in cases(set) {
+                assert_eq!(found(None, set, tested), None, "{set:?}, {tested:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_touches_the_rows_of_others_is_seen() {
+        for edit in [
+            // Every row through the first adapter.
+            ("let which = adapted[row].x;", "let which = 1u;"),
+            // Sums that are one bit off: within what numbers may differ by.
+            (
+                "return raw[row * params.stride + column4];",
+                "return bitcast<vec4<f32>>(bitcast<vec4<u32>>(raw[row * params.stride + column4]) + vec4<u32>(1u));",
+            ),
+        ] {
+            for set in sets() {
+                for tested in cases(set) {
+                    let found = found(Some(edit), set, tested);
+                    let is_seen = matches!(found, Some(Wrong::Numbers { .. }));
+                    assert!(is_seen, "{edit:?}, {set:?}, {tested:?}: {found:?}");
+                }
+            }
+        }
+        // Where sums are added to, the rows of others are held against what was there.
+        let edit = ("return adapted[place].y;", "return place;");
+        for set in sets() {
+            let found = found(Some(edit), set, Tested::Expand(Store::Residual));
+            assert!(matches!(found, Some(Wrong::Numbers { .. })), "{found:?}");
+        }
+    }
 }

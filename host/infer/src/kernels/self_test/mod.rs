@@ -43,6 +43,9 @@ pub(crate) enum Tested {
     Shrink(bool),
     /// The same through B, and where that goes.
     Expand(Store),
+    /// Rows that have no adapter beside rows that have one, of a product with weights that are so stored, and what becomes of
+    /// their sums; whether their norm is done by the product.
+    Unadapted(StorageFormat, Store, bool),
     /// Rows of a table that is so stored.
     Embedding(StorageFormat),
     /// RMSNorm.
@@ -153,6 +156,12 @@ pub(crate) fn self_test(
         Tested::Shrink(normed) => lora::shrink(&lab, normed),
         Tested::Expand(Store::Heads(kv)) => turned::adapted_heads(&lab, kv),
         Tested::Expand(store) => lora::expand(&lab, store),
+        Tested::Unadapted(stored, Store::Heads(kv), normed) => {
+            turned::unadapted_heads(&lab, stored, kv, normed)
+        }
+        Tested::Unadapted(stored, store, normed) => {
+            lora::unadapted_gates(&lab, stored, store, normed)
+        }
         Tested::Embedding(stored) => products::embedding(&lab, stored),
         Tested::Norm(store) => rows::norm(&lab, store),
         Tested::Bias(store) => rows::bias(&lab, store),

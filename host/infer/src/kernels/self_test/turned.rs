@@ -61,12 +61,69 @@ pub(super) fn adapted_heads(lab: &Lab, kv: KvPrecision) -> Result<(), Failure> {
     heads(lab, StorageFormat::F32, kv, [false, true])
 }
 
+/// Rows without an adapter write the bits that they write in a step where none has one, in a set that promises the same bits
+/// beside whatever rows: heads of whole sums with biases, of rows whose norm the product does or not.
+pub(super) fn unadapted_heads(
+    lab: &Lab,
+    stored: StorageFormat,
+    kv: KvPrecision,
+    normed: bool,
+) -> Result<(), Failure> {
+    if !lab.kernels.reproducible {
+        return Ok(());
+    }
+    let shape = HeadShape {
+        kv,
+        rope: 14,
+        bias: true,
+        ..HeadShape::plain(4, 2, 18, 6)
+    };
+    let (mut inputs, ..) = inputs(lab, (stored, shape), normed)?;
+    for rows in [3, 9, MOST] {
+        let case = format!("{stored:?} weights, heads of rows beside adapted ones, {rows} rows");
+        inputs.adapted = Adapted::No;
+        let alone = written(lab, &run(lab, &inputs, rows)?, shape)?;
+        inputs.adapted = Adapted::First;
+        let beside = written(lab, &run(lab, &inputs, rows)?, shape)?;
+        let ([own, _], width) = (rows_of(rows), shape.heads * shape.dim);
+        let (table, first) = SEQUENCES[0];
+        for (index, ((_, mut beside), (_, alone))) in beside.into_iter().zip(&alone).enumerate() {
+            if index == 0 {
+                beside.found.drain(..(own * width).min(beside.found.len()));
+                beside.same_bits(&case, alone, own, width)?;
+                continue;
+            }
+            // What the adapted sequence has written is its own.
+            for position in first..first + own {
+                let place = table[position / BLOCK] as usize * BLOCK + position % BLOCK;
+                let cells = shape.kv_heads * shape.dim;
+                let cells = place * cells..(place + 1) * cells;
+                let theirs = alone.found.get(cells.clone());
+                if let (Some(mine), Some(theirs)) = (beside.found.get_mut(cells), theirs) {
+                    mine.copy_from_slice(theirs);
+                }
+            }
+            beside.same_bits(&case, alone, 0, 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// What rows of the first of two sequences go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Adapted {
+    No,
+    /// An adapter that leaves them as they are.
+    AsTheyAre,
+    /// An adapter of this product.
+    First,
+}
+
 /// What a case is computed from.
 struct Case {
     shape: HeadShape,
     matrix: Matrix,
-    /// Whether some rows have an adapter.
-    adapted: bool,
+    adapted: Adapted,
     width: usize,
     input: Vec<f32>,
     squares: Option<Vec<f32>>,
@@ -81,38 +138,15 @@ fn heads_of_shape(
     (stored, shape): (StorageFormat, HeadShape),
     [normed, adapted]: [bool; 2],
 ) -> Result<(), Failure> {
-    let mut numbers = Numbers(8);
-    let (dim, half, width) = (shape.dim, shape.rope / 2, widths(stored)[0]);
+    let (mut inputs, weights, biases) = inputs(lab, (stored, shape), normed)?;
+    if adapted {
+        inputs.adapted = Adapted::AsTheyAre;
+    }
+    let (dim, half) = (shape.dim, shape.rope / 2);
     let count = shape.heads + 2 * shape.kv_heads;
-    let parts = [shape.heads, shape.kv_heads, shape.kv_heads].map(|heads| heads * dim);
-    let [queries, keys, values] = parts.map(|rows| Weights::new(&mut numbers, stored, rows, width));
-    let weights = [queries?, keys?, values?];
-    let tensors = weights.iter().map(Weights::tensor);
-    let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
-    let packing = Packing::turned_heads(tensors, dim, &[half, half, 0]);
-    let matrix = lab.pack_in_shards(packing, stored)?;
-    let mut input = numbers.take_full(MOST * width);
-    let squares = normed.then(|| before_norm(&mut numbers, &mut input, width));
-    let angles = (0..shape.context * half).map(|_| [numbers.full(), numbers.full()]);
-    let angles: Vec<[f32; 2]> = angles.collect();
-    let biases = numbers.take_full(count * dim);
-    let turns = |head| head < shape.heads + shape.kv_heads;
+    let parts = parts_of(shape);
     // Places of a head's elements, in the order of the columns.
-    let order = |head| Heads::in_pairs(dim, if turns(head) { half } else { 0 });
-    let extras = (0..count).flat_map(|head| {
-        let biases = &biases;
-        order(head).map(move |i| biases[head * dim + i])
-    });
-    let inputs = Case {
-        shape,
-        matrix,
-        adapted,
-        width,
-        extras: extras.collect(),
-        input,
-        squares,
-        angles,
-    };
+    let order = |head| order_of(shape, head);
     let product = if normed {
         Product::Normed
     } else {
@@ -191,6 +225,55 @@ fn heads_of_shape(
     Ok(())
 }
 
+/// Rows of queries, keys and values.
+fn parts_of(shape: HeadShape) -> [usize; 3] {
+    [shape.heads, shape.kv_heads, shape.kv_heads].map(|heads| heads * shape.dim)
+}
+
+/// Places of a head's elements, in the order of the columns.
+fn order_of(shape: HeadShape, head: usize) -> impl Iterator<Item = usize> {
+    let turns = head < shape.heads + shape.kv_heads;
+    Heads::in_pairs(shape.dim, if turns { shape.rope / 2 } else { 0 })
+}
+
+/// What a case of this shape is computed from, its weights, and the biases of its heads.
+fn inputs(
+    lab: &Lab,
+    (stored, shape): (StorageFormat, HeadShape),
+    normed: bool,
+) -> Result<(Case, [Weights; 3], Vec<f32>), Failure> {
+    let mut numbers = Numbers(8);
+    let (dim, half, width) = (shape.dim, shape.rope / 2, widths(stored)[0]);
+    let count = shape.heads + 2 * shape.kv_heads;
+    let parts = parts_of(shape);
+    let [queries, keys, values] = parts.map(|rows| Weights::new(&mut numbers, stored, rows, width));
+    let weights = [queries?, keys?, values?];
+    let tensors = weights.iter().map(Weights::tensor);
+    let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
+    let packing = Packing::turned_heads(tensors, dim, &[half, half, 0]);
+    let matrix = lab.pack_in_shards(packing, stored)?;
+    let mut input = numbers.take_full(MOST * width);
+    let squares = normed.then(|| before_norm(&mut numbers, &mut input, width));
+    let angles = (0..shape.context * half).map(|_| [numbers.full(), numbers.full()]);
+    let angles: Vec<[f32; 2]> = angles.collect();
+    let biases = numbers.take_full(count * dim);
+    let extras = (0..count).flat_map(|head| {
+        let biases = &biases;
+        order_of(shape, head).map(move |i| biases[head * dim + i])
+    });
+    let inputs = Case {
+        shape,
+        matrix,
+        adapted: Adapted::No,
+        width,
+        extras: extras.collect(),
+        input,
+        squares,
+        angles,
+    };
+    Ok((inputs, weights, biases))
+}
+
 /// What fewer rows write is what it is beside others: queries of `width` elements of the first sequence, keys and values of both.
 fn same_bits(
     case: &str,
@@ -237,23 +320,35 @@ fn run(lab: &Lab, case: &Case, rows: usize) -> Result<Experiment, Failure> {
         .filter(|(_, rows)| *rows > 0)
         .map(|((table, first), rows)| sequence(*first, rows, table))
         .collect();
-    if case.adapted {
+    if case.adapted != Adapted::No {
         // Those of the first sequence.
         step[0].lora = 1;
     }
     let columns = case.matrix.columns;
-    // A slot without anything.
+    // The words of a slot: where its numbers begin, and ranks. One without anything, or of the whole product.
+    let (rank, mut numbers) = match case.adapted {
+        Adapted::First => (2, Numbers(24)),
+        Adapted::No | Adapted::AsTheyAre => (0, Numbers(0)),
+    };
+    let b = numbers.take_full((rank * columns).max(4));
+    let slot = [0, 0, rank as u32, 0, rank as u32, 0, 0, 0];
     let lora = LoraMatrix::of_buffers(
-        [lab.output(4), lab.output(4), lab.output(8)],
+        [
+            lab.output(4),
+            lab.buffer(bytemuck::cast_slice(&b))?,
+            lab.buffer(&slot)?,
+        ],
         [4, columns],
         ([columns; 3], false),
         4,
     );
+    // Rows without an adapter have numbers there that are nobody's.
+    let low = numbers.take_full(rows * 4);
     let own = rows_of(rows)[0] as u32;
     let adapted = (0..rows as u32).flat_map(|row| [u32::from(row < own), row.min(own - 1)]);
     let lora_rows = LoraRows {
         adapted: lab.buffer(&adapted.collect::<Vec<u32>>())?,
-        low: lab.output(rows * 4),
+        low: lab.buffer(bytemuck::cast_slice(&low))?,
         stride: 4,
         raw: None,
     };
@@ -277,7 +372,7 @@ fn run(lab: &Lab, case: &Case, rows: usize) -> Result<Experiment, Failure> {
             angles: &angles,
             extras: &extras,
         };
-        if !case.adapted {
+        if case.adapted == Adapted::No {
             return builder.matmul_into(&case.matrix, input, Output::Heads(heads), Count::Rows);
         }
         let sums = Output::Rows(&raw, Store::Plain);

@@ -13,7 +13,7 @@ pub(crate) use fake::{Control, Fake, Logits, Then, hashed, local, scripted, thro
 pub(crate) use oracle::{alone, choice_alone};
 pub(crate) use phased::{Event, Events, Hook, Phase, phased};
 pub(crate) use sleeping::{DeviceTime, sleeping};
-pub(crate) use tags::{tagged, tokens_of, with_special};
+pub(crate) use tags::{tagged, tokens_of, with_added, with_special};
 pub(crate) use words::{EOS, PARIS, VOCABULARY, byte, bytes, pairing, prompt, tokenizer, words};
 
 use std::sync::Arc;

@@ -22,6 +22,11 @@ pub(crate) fn tagged() -> Arc<Tokenizer> {
 /// As [`super::tokenizer`], with another template, and with these special tokens in the place of the last bytes: at most
 /// eleven, which stand in no text.
 pub(crate) fn with_special(template: &str, names: &[&str]) -> Arc<Tokenizer> {
+    with_added(template, names, true)
+}
+
+/// The same, of tokens that are special or only added.
+pub(crate) fn with_added(template: &str, names: &[&str], special: bool) -> Arc<Tokenizer> {
     assert!(names.len() <= 11);
     let begins = VOCABULARY as u32 - names.len() as u32;
     let (mut tokenizer, mut config) = super::words::parts();
@@ -35,6 +40,7 @@ pub(crate) fn with_special(template: &str, names: &[&str]) -> Arc<Tokenizer> {
         let mut token = added[0].clone();
         token["id"] = id.into();
         token["content"] = (*name).into();
+        token["special"] = special.into();
         added.push(token);
     }
     config["chat_template"] = template.into();

@@ -71,15 +71,15 @@ const again = (seconds) => seconds == null ? '' : seconds === 0 ? '; it is tried
 
 /** The replicas of a model, each under the number that metrics and logs have. */
 function Replicas({ replicas }) {
-  const head = [['Number', 'number'], ['Adapter', ''], ['Standing', ''], ['Run', 'number'], ['KV blocks', 'number'],
+  const head = [['Number', 'number'], ['Standing', ''], ['Adapter', ''], ['Run', 'number'], ['KV blocks', 'number'],
     ['Answered', 'number'], ['Tokens', 'number'], ['Moved here', 'number'], ['Reloads', 'number']];
   return html`<${Table} label="Replicas" head=${head}>
     ${replicas.map((one, number) => {
       const [what, tone] = STANDINGS[one.standing] || [line(one.standing, 20), 'warn'];
       return html`<tr key=${number}>
         <th scope="row" class="number">${number}</th>
-        <td class="wraps">${line(one.adapter, 120)}</td>
         <td class="wraps"><${Chip} tone=${tone}>${what}<//>${one.reason && html` <span class="unit">${line(one.reason, 300)}${again(one.again_seconds)}</span>`}</td>
+        <td class="wraps">${line(one.adapter, 120)}</td>
         <td class="number">${count(one.running)}</td>
         <td class="number">${one.blocks > 0 ? `${count(one.blocks_used)} of ${count(one.blocks)}` : '–'}</td>
         <td class="number">${count(one.answered)}</td>

@@ -15,8 +15,8 @@ use tidegate_contract::{
     PromptTemplate, Request, Role, Sink, Slot, TokenFeed,
 };
 use tidegate_flow::{
-    Ask, Ended, ModelStage, OperatorStage, Order, Positions, PromptTurn, Run, Source, Stage,
-    StageKind, Target, Topology, WorkerParts,
+    AnswerInto, Ask, Ended, ModelStage, OperatorStage, Order, Positions, PromptTurn, Run, Source,
+    Stage, StageKind, Target, Topology, WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::audit::{Against, AuditFile, AuditLimits, verify};
@@ -147,6 +147,8 @@ pub(crate) struct Setting {
     pub(crate) audit: bool,
     /// Most tokens of an answer.
     pub(crate) max_tokens: u32,
+    /// Whether an answer is a member of its record, and not its value, which must be JSON.
+    pub(crate) member: bool,
     /// What the model is asked, in the place of a prompt.
     turns: Vec<PromptTurn>,
 }
@@ -165,6 +167,7 @@ impl Setting {
             feeds: Vec::new(),
             audit: false,
             max_tokens: 6,
+            member: false,
             turns: Vec::new(),
         }
     }
@@ -247,6 +250,9 @@ impl Setting {
             {
                 turns.clone_from(&self.turns);
                 parameters.max_tokens = self.max_tokens;
+            }
+            if self.member {
+                asks.into = AnswerInto::Member;
             }
             stages.push(Stage {
                 name: "answer".into(),

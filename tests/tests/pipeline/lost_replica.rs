@@ -99,6 +99,7 @@ fn a_device_that_is_lost_in_mid_stream_changes_no_byte_and_the_audit_names_the_r
     let mut setting = Setting::new(40, Some(Order::Partition));
     setting.audit = true;
     setting.max_tokens = 24;
+    setting.member = true;
     // The thirteenth is retried after a time, and would be elsewhere in each run.
     let lines: String = (1..=40u64)
         .filter(|n| n % 13 != 0)

@@ -68,7 +68,12 @@ impl RunningHost {
             engines: (self.models.iter())
                 .map(|model| {
                     let report = model.report();
-                    (report.name, model.silent(), report.loaded)
+                    EngineStanding {
+                        name: report.name,
+                        silent: model.silent(),
+                        loaded: report.loaded,
+                        away: report.away,
+                    }
                 })
                 .collect(),
             replicas: (self.models.iter())
@@ -111,8 +116,8 @@ struct Standing {
     silent_at_most: Duration,
     /// For how long each worker has not gone on, for how long no cut of it has held, and which source it waits for.
     workers: Vec<(Duration, Duration, Option<String>)>,
-    /// Models of this host: for how long their engine has not gone on, and whether they are loaded.
-    engines: Vec<(String, Duration, bool)>,
+    /// Models of this host.
+    engines: Vec<EngineStanding>,
     /// Replicas of models that have several, by their models and numbers.
     replicas: Vec<(String, usize, ReplicaReport)>,
     /// Models of other servers, and how those stand.
@@ -121,6 +126,17 @@ struct Standing {
     stages: Vec<(String, Duration, String)>,
     /// It was told to stop.
     ends: bool,
+}
+
+/// How a model of this host stands.
+#[derive(Debug, Default)]
+struct EngineStanding {
+    name: String,
+    /// For how long its engine has not gone on.
+    silent: Duration,
+    loaded: bool,
+    /// Nothing of it serves.
+    away: bool,
 }
 
 /// What something that is wrong means for probes.
@@ -183,7 +199,13 @@ fn found(standing: &Standing) -> Vec<Found> {
             found.push(Found::new(Weight::Missing, Tone::Bad, cuts, text));
         }
     }
-    for (name, silent, loaded) in &standing.engines {
+    for EngineStanding {
+        name,
+        silent,
+        loaded,
+        away,
+    } in &standing.engines
+    {
         let model = (PlaceKind::Model, &**name);
         if *silent >= SILENT {
             let seconds = silent.as_secs();
@@ -193,13 +215,28 @@ fn found(standing: &Standing) -> Vec<Found> {
         if !loaded {
             let text = format!("model {name} is not loaded");
             found.push(Found::new(Weight::Missing, Tone::Warn, model, text));
+        } else if *away {
+            let several = (standing.replicas.iter()).any(|(of, ..)| of == name);
+            let text = match several {
+                true => format!("model {name}: no replica serves, and requests wait"),
+                false => format!(
+                    "model {name} does not serve: its device was lost, or its engine does not go on"
+                ),
+            };
+            found.push(Found::new(Weight::Missing, Tone::Bad, model, text));
         }
     }
     for (name, number, replica) in &standing.replicas {
         let what = match replica.standing {
             ReplicaState::Serves => continue,
             ReplicaState::Away => "has lost its device, and is loaded again".to_owned(),
-            ReplicaState::LeftOut => format!("is left out: {}", plain(&replica.reason, REASON)),
+            ReplicaState::Stalled => {
+                "does not go on: what it was asked goes to the others".to_owned()
+            }
+            ReplicaState::LeftOut => {
+                let again = tried_again(replica);
+                format!("is left out: {}{again}", plain(&replica.reason, REASON))
+            }
         };
         let text = format!(
             "model {name}: replica {number} on {} {what}",
@@ -234,6 +271,15 @@ fn found(standing: &Standing) -> Vec<Found> {
         found.push(Found::new(Weight::Missing, Tone::Warn, HOST, text));
     }
     found
+}
+
+/// When a replica that is left out is tried again, if it is.
+pub(crate) fn tried_again(replica: &ReplicaReport) -> String {
+    match replica.again_seconds {
+        None => String::new(),
+        Some(0) => "; it is tried again now".to_owned(),
+        Some(seconds) => format!("; it is tried again in {seconds} s"),
+    }
 }
 
 /// A breaker that is open.

@@ -29,7 +29,8 @@ function Model({ model, state }) {
   const held = model.blocks > 0;
   return html`<section class="card" aria-label=${`Model ${model.name}`}>
     <header><h2>${line(model.name, 60)}</h2>
-      <p>${model.loaded ? html`<${Chip} tone="good">loaded<//>`
+      <p>${model.loaded && model.away ? html`<${Chip} tone="bad">away, requests wait<//>`
+        : model.loaded ? html`<${Chip} tone="good">loaded<//>`
         : loading ? html`<${Chip} tone="warn">is being loaded<//>` : html`<${Chip} tone=${toneOf(model.name, 'warn')}>not loaded<//>`}
         ${' '}<code title=${model.digest}>${short(model.digest)}</code></p>
       <p class="path">${line(model.path, 200)}</p></header>
@@ -56,18 +57,37 @@ function Model({ model, state }) {
         <div><dt>Guessed right</dt><dd>${model.drafted > 0 ? percent(model.accepted / model.drafted) : '–'}</dd></div>
         <div><dt>Reloads</dt><dd>${count(model.reloads)}</dd></div>
       </dl>
-      ${(model.replicas || []).length > 0 && html`<table><caption>Replicas</caption>
-        <thead><tr><th scope="col">On</th><th scope="col">Stands</th><th scope="col">Run</th><th scope="col">KV blocks</th>
-          <th scope="col">Answered</th><th scope="col">Tokens</th><th scope="col">Moved here</th></tr></thead>
-        <tbody>${model.replicas.map((one, at) => html`<tr key=${at}><td>${line(one.adapter, 60)}</td>
-          <td>${one.standing === 'serves' ? html`<${Chip} tone="good">serves<//>`
-            : one.standing === 'away' ? html`<${Chip} tone="warn">is loaded again<//>`
-            : html`<${Chip} tone="bad">left out<//> ${line(one.reason || '', 200)}`}</td>
-          <td>${count(one.running)}</td><td>${count(one.blocks_used)} of ${count(one.blocks)}</td>
-          <td>${count(one.answered)}</td><td>${count(one.tokens)}</td><td>${count(one.moved)}</td></tr>`)}</tbody></table>`}`}
+      ${model.replicas?.length > 0 && html`<h3>Replicas</h3><${Replicas} replicas=${model.replicas} />`}`}
     ${!model.loaded && !loading && html`<p>Records for it wait until it is loaded again:
       <code>tidegate model load ${line(model.name, 60)}</code></p>`}
   </section>`;
+}
+
+/** How a replica stands, and the tone of that. */
+const STANDINGS = { serves: ['serves', 'good'], away: ['is loaded again', 'warn'], stalled: ['stalled', 'bad'], 'left-out': ['left out', 'bad'] };
+
+/** When a replica that is left out is tried again, if it is. */
+const again = (seconds) => seconds == null ? '' : seconds === 0 ? '; it is tried again now' : `; it is tried again in ${span(seconds)}`;
+
+/** The replicas of a model, each under the number that metrics and logs have. */
+function Replicas({ replicas }) {
+  const head = [['Number', 'number'], ['Standing', ''], ['Adapter', ''], ['Run', 'number'], ['KV blocks', 'number'],
+    ['Answered', 'number'], ['Tokens', 'number'], ['Moved here', 'number'], ['Reloads', 'number']];
+  return html`<${Table} label="Replicas" head=${head}>
+    ${replicas.map((one, number) => {
+      const [what, tone] = STANDINGS[one.standing] || [line(one.standing, 20), 'warn'];
+      return html`<tr key=${number}>
+        <th scope="row" class="number">${number}</th>
+        <td class="wraps"><${Chip} tone=${tone}>${what}<//>${one.reason && html` <span class="unit">${line(one.reason, 300)}${again(one.again_seconds)}</span>`}</td>
+        <td class="wraps">${line(one.adapter, 120)}</td>
+        <td class="number">${count(one.running)}</td>
+        <td class="number">${one.blocks > 0 ? `${count(one.blocks_used)} of ${count(one.blocks)}` : '–'}</td>
+        <td class="number">${count(one.answered)}</td>
+        <td class="number">${count(one.tokens)}</td>
+        <td class="number">${count(one.moved)}</td>
+        <td class="number">${count(one.reloads)}</td>
+      </tr>`;
+    })}<//>`;
 }
 
 /** How bad the host says it is with a model; else how it is with one that is well. */

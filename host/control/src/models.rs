@@ -15,6 +15,9 @@ pub struct ModelReport {
     pub path: PathBuf,
     /// Whether it takes requests.
     pub loaded: bool,
+    /// Whether those have to wait: it has lost its device and is loaded again, or does not go on, and so has every replica.
+    #[serde(default)]
+    pub away: bool,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
     /// The adapter it runs on.
@@ -63,7 +66,7 @@ pub struct ModelReport {
     pub draft_failures: u64,
     /// Times it was loaded again after its device failed.
     pub reloads: u64,
-    /// Requests that went on in another replica when their own could do no more.
+    /// Requests that went to another replica: their own could do no more, or another was back and had less to do.
     #[serde(default)]
     pub moved: u64,
     /// Its replicas, where the file names several adapters.
@@ -107,6 +110,9 @@ pub struct ReplicaReport {
     /// Why it does not, where it was left out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// How long until it is tried again where it was left out and is, seconds: 0 while it is being tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_seconds: Option<u64>,
     /// Bytes it holds there.
     pub memory: u64,
     /// Answers or texts in the making.
@@ -123,7 +129,7 @@ pub struct ReplicaReport {
     pub steps: u64,
     /// Tokens of prompts that were in its KV cache already.
     pub prefix_hit_tokens: u64,
-    /// Requests that came from another replica that could do no more.
+    /// Requests that came from another replica.
     pub moved: u64,
     /// Times it was loaded again after its device failed.
     pub reloads: u64,
@@ -138,6 +144,8 @@ pub enum ReplicaState {
     Serves,
     /// Its device has failed, and it is loaded again.
     Away,
+    /// Its engine's thread does not go on: what it was asked goes to the others.
+    Stalled,
     /// It was given up, or never came.
     LeftOut,
 }

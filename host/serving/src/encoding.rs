@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate_contract::{
-    DecodeError, Encoder, EncoderOutput, EncoderText, Made, ModelError, RequestId,
-};
+use tidegate_contract::{DecodeError, Encoder, EncoderOutput, Made, ModelError, RequestId};
 use tidegate_text::EncodedPair;
 
 use crate::costs::{Beside, StepCosts, StepSize};
@@ -81,6 +79,8 @@ pub(crate) struct Encoding {
     waiting: Vec<Texts>,
     costs: StepCosts,
     groups: Groups,
+    /// Who is in the step that was begun and has not ended.
+    in_step: Vec<u64>,
 }
 
 /// The next of the numbers of requests: the same in no two schedulers, as requests move among them.
@@ -160,6 +160,7 @@ impl Encoding {
             waiting: Vec::new(),
             costs: StepCosts::default(),
             groups: Groups::default(),
+            in_step: Vec::new(),
         }
     }
 
@@ -174,11 +175,47 @@ impl Encoding {
         moved.collect()
     }
 
+    /// Gives away those of them that no step has had a part of, and that are not to be tried apart.
+    pub(crate) fn give_away_unbegun(&mut self) -> Vec<MovedTexts> {
+        let apart = self.groups.keys();
+        let all = std::mem::take(&mut self.waiting).into_iter();
+        let (begun, unbegun): (Vec<Texts>, Vec<Texts>) =
+            all.partition(|texts| texts.open.has_begun() || apart.contains(&texts.key));
+        self.waiting = begun;
+        let unbegun = unbegun.into_iter();
+        unbegun
+            .map(|texts| MovedTexts {
+                apart: false,
+                texts,
+            })
+            .collect()
+    }
+
+    /// Gives away all requests of a scheduler whose step has not ended, or whose thread has panicked: those that may go on, each
+    /// of the step alone at first, and those that have been in too many steps like this.
+    pub(crate) fn abandon(&mut self) -> (Vec<MovedTexts>, Vec<MovedTexts>) {
+        let mut begun = std::mem::take(&mut self.in_step);
+        begun.retain(|key| self.waiting.iter().any(|texts| texts.key == *key));
+        let alone = begun.len() == 1;
+        self.groups.apart(&begun);
+        let mut failed = Vec::new();
+        let mut moved = Vec::new();
+        for mut texts in self.give_away() {
+            let was_in = begun.contains(&texts.texts.key);
+            if was_in && !texts.texts.open.lost(alone) {
+                failed.push(texts);
+                continue;
+            }
+            Counters::add(&self.counters.retried, usize::from(was_in));
+            moved.push(texts);
+        }
+        (moved, failed)
+    }
+
     /// Takes requests of another replica; those that its device was lost with are tried alone at first.
     pub(crate) fn take_over(&mut self, moved: Vec<MovedTexts>) {
         let apart = moved.iter().filter(|moved| moved.apart);
         let apart: Vec<u64> = apart.map(|moved| moved.texts.key).collect();
-        Counters::add(&self.counters.moved, moved.len());
         self.waiting
             .extend(moved.into_iter().map(|moved| moved.texts));
         if !apart.is_empty() {
@@ -305,20 +342,23 @@ impl Encoding {
                 break;
             }
         }
+        self.in_step = plan.keys();
         (!plan.parts.is_empty()).then_some(plan)
     }
 
-    /// The tokens of a step's texts.
-    pub(crate) fn texts(&self, plan: &EncodingPlan) -> Vec<EncoderText<'_>> {
+    /// The next step with its texts, which are copied: whoever asked may go while it runs.
+    pub(crate) fn plan_with_texts(
+        &mut self,
+        now: Moment,
+    ) -> Option<(EncodingPlan, Vec<EncodedPair>)> {
+        let plan = self.plan(now)?;
         let texts = |part: &EncodingPart| {
             let request = self.waiting.iter().find(|texts| texts.key == part.key);
             let left = request.map(Texts::left).unwrap_or_default();
-            left.iter().take(part.texts).map(|text| EncoderText {
-                tokens: &text.tokens,
-                types: &text.types,
-            })
+            left.iter().take(part.texts).cloned()
         };
-        plan.parts.iter().flat_map(texts).collect()
+        let texts = plan.parts.iter().flat_map(texts).collect();
+        Some((plan, texts))
     }
 
     /// Vectors of so many texts with so many tokens.
@@ -346,7 +386,12 @@ impl Encoding {
                 reason: format!("{} numbers were made, not {wanted}", vectors.len()),
             });
         }
-        self.costs.observe(plan.size, took, now);
+        self.in_step.clear();
+        let keys = plan.keys();
+        if self.waiting.iter().any(|texts| keys.contains(&texts.key)) {
+            // Else whoever was in it was taken away, as it did not end: what it took is no measure.
+            self.costs.observe(plan.size, took, now);
+        }
         self.counters
             .step(plan.texts(), plan.size, took, self.costs.parts());
         Counters::add(&self.counters.prompt_tokens, plan.size.prefill);
@@ -396,6 +441,7 @@ impl Encoding {
     /// The step failed; nothing of it has happened.
     pub(crate) fn failed(&mut self, plan: &EncodingPlan, error: &DecodeError) -> Verdict {
         Counters::add(&self.counters.failed_steps, 1);
+        self.in_step.clear();
         if error.is_fatal() {
             return Verdict::Reload;
         }

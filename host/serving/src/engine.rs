@@ -45,8 +45,11 @@ pub(crate) struct Shared {
     cancellations: Arc<Places>,
     pub(crate) closed: AtomicBool,
     pub(crate) budget: Arc<Budget>,
-    /// How long a model may take to be loaded, or to be loaded again.
-    pub(crate) load_limit: Duration,
+    /// What it was started with.
+    pub(crate) options: EngineOptions,
+    /// Its commands, for others to take from it what it does not come to; none once its thread has ended, so that what is
+    /// left of them is dropped then.
+    receiver: Mutex<Option<Receiver<Command>>>,
     /// When its thread began its last round, milliseconds since time began.
     pub(crate) round: AtomicU64,
 }
@@ -64,6 +67,20 @@ impl Shared {
         }
         let round = Duration::from_millis(self.round.load(Ordering::Relaxed));
         self.now().saturating_sub(round)
+    }
+
+    /// Whether its thread does not go on.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.silent() >= self.options.stalled_after
+    }
+
+    /// The commands that its thread has not taken yet, as many as there are now.
+    pub(crate) fn untaken(&self) -> Vec<Command> {
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(receiver) = &*receiver else {
+            return Vec::new();
+        };
+        receiver.try_iter().take(receiver.len()).collect()
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -157,6 +174,10 @@ struct Ending(Arc<Shared>);
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.closed.store(true, Ordering::Release);
+        let receiver = self.0.receiver.lock();
+        // What is in it is dropped here, and replies may do anything: after the lock is free.
+        let receiver = receiver.unwrap_or_else(PoisonError::into_inner).take();
+        drop(receiver);
     }
 }
 
@@ -189,17 +210,16 @@ impl Engine {
     /// Starts the threads. If the system has none to give, the engine is closed.
     #[must_use]
     pub fn start(options: EngineOptions) -> Engine {
-        let budget = Budget::new(options.memory_budget);
-        Engine::with(budget, options.load_limit)
+        Engine::with(Budget::new(options.memory_budget), options)
     }
 
     /// Starts another on the same adapter: what its models hold is of the same budget.
     #[must_use]
     pub fn start_beside(&self) -> Engine {
-        Engine::with(Arc::clone(&self.shared.budget), self.shared.load_limit)
+        Engine::with(Arc::clone(&self.shared.budget), self.shared.options)
     }
 
-    fn with(budget: Arc<Budget>, load_limit: Duration) -> Engine {
+    fn with(budget: Arc<Budget>, options: EngineOptions) -> Engine {
         let began = EPOCH.elapsed();
         let (commands, receiver) = unbounded();
         let (jobs, job_receiver) = bounded(JOBS);
@@ -214,7 +234,8 @@ impl Engine {
             cancellations: Places::new(CANCELLATIONS),
             closed: AtomicBool::new(false),
             budget,
-            load_limit,
+            options,
+            receiver: Mutex::new(Some(receiver.clone())),
             round: AtomicU64::new(began.as_millis() as u64),
         });
         let worker = Worker::new(Arc::clone(&shared), receiver, jobs.clone());
@@ -264,7 +285,7 @@ impl Engine {
         slot: &Arc<Slot>,
         source: ModelSource,
         reservation: Reservation,
-        (places, several): (&Arc<Places>, bool),
+        (places, place, several): (&Arc<Places>, usize, bool),
     ) -> Result<Loading, LoadError> {
         let (result, outcome) = bounded(1);
         let abandoned = Arc::new(AtomicBool::new(false));
@@ -275,6 +296,7 @@ impl Engine {
             source: Box::new(source),
             reservation,
             places: Arc::clone(places),
+            place,
             several,
             reply: Reply {
                 result,
@@ -422,16 +444,9 @@ pub struct MissingReplica {
 }
 
 impl Loading {
-    fn wait(
-        &self,
-        name: &str,
-        place: usize,
-        until: Instant,
-        limit: Duration,
-    ) -> Result<Replica, LoadError> {
+    fn wait(&self, name: &str, until: Instant, limit: Duration) -> Result<Replica, LoadError> {
         match self.outcome.recv_deadline(until) {
             Ok(loaded) => loaded.map(|loaded| Replica {
-                place,
                 loaded,
                 engine: Arc::clone(&self.engine),
             }),
@@ -457,9 +472,10 @@ impl Drop for Loading {
 ///
 /// A request goes to the replica that is expected to have it done first, by what each still has to do, what its steps were
 /// measured to take, and what it has of the prompt in kept blocks. One whose device fails is loaded again; meanwhile what it
-/// had goes on in the others, from the tokens that were made. One that is given up is left out. The last one is what a model
-/// is that has no other. The queue's places are those of the first source, for all replicas together. Those that are `missing`
-/// are left out from the beginning; the others have the places that these leave, in their order.
+/// had goes on in the others, from the tokens that were made. One that is given up is left out, and tried again after growing
+/// pauses ([`EngineOptions::pauses`]). The last one is what a model is that has no other. What one was asked whose engine's thread
+/// does not go on ([`EngineOptions::stalled_after`]) goes on in the others too. The queue's places are those of the first source, for all replicas together. Those that are `missing`
+/// are left out from the beginning, and not tried again; the others have the places that these leave, in their order.
 ///
 /// # Errors
 /// None can be loaded, or one for another reason than a device that fails: a source that fits no budget, its tokenizer or
@@ -481,11 +497,14 @@ pub fn load_replicas(
         reserved.push((engine, source, reservation));
     }
     let slot = first.slot(name);
-    let limit = first.shared.load_limit;
+    let limit = first.shared.options.load_limit;
     let until = Instant::now() + limit;
+    // Those that are missing have places of their own.
+    let numbers = (0..).filter(|place| missing.iter().all(|gone| gone.place != *place));
     let mut loading = Vec::with_capacity(reserved.len());
-    for (engine, source, reservation) in reserved {
-        loading.push(engine.ask_for(&slot, source, reservation, (&places, several))?);
+    for (place, (engine, source, reservation)) in numbers.zip(reserved) {
+        let of_all = (&places, place, several);
+        loading.push((place, engine.ask_for(&slot, source, reservation, of_all)?));
     }
     let (mut serving, mut left_out, mut error) = (Vec::<Replica>::new(), Vec::new(), None);
     left_out.extend(missing.iter().map(|gone| LeftOut {
@@ -493,22 +512,23 @@ pub fn load_replicas(
         adapter: gone.adapter.clone(),
         reason: gone.reason.clone(),
         counters: None,
+        tried_again: None,
     }));
-    let numbers = (0..).filter(|place| missing.iter().all(|gone| gone.place != *place));
-    for (at, loading) in numbers.zip(&loading) {
-        match loading.wait(name, at, until, limit) {
+    for (place, loading) in &loading {
+        match loading.wait(name, until, limit) {
             Ok(replica) => serving.push(replica),
             Err(failed) if !failed.is_of_the_device() => return Err(failed),
             Err(failed) => {
                 let adapter = loading.adapter.clone();
                 if several {
-                    tracing::error!(model = name, replica = at, %adapter, error = %failed, "a replica is left out");
+                    tracing::error!(model = name, replica = place, %adapter, error = %failed, "a replica is left out");
                 }
                 left_out.push(LeftOut {
-                    place: at,
+                    place: *place,
                     adapter,
                     reason: failed.to_string(),
                     counters: None,
+                    tried_again: None,
                 });
                 error.get_or_insert(failed);
             }

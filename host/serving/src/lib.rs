@@ -15,7 +15,8 @@
 //! - an answer depends on its request only, as far as the decoder's draws do: never on what ran beside it, on how its
 //!   prompt was cut into pieces, on blocks it found, lost or shared, on guesses, or on whether it was resumed;
 //! - a request that ended holds no block, and what is pinned leaves room for any that is taken; no queue holds more than its limit;
-//! - nothing here waits without a limit, and no lock is held while a decoder, a loader or a reply is called.
+//! - nothing here waits without a limit, and no lock that another thread waits for is held while a decoder, a loader or a reply
+//!   is called.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -43,6 +44,7 @@ mod model;
 mod options;
 mod order;
 mod parameters;
+mod pauses;
 mod pins;
 mod remaining;
 mod replicas;
@@ -65,5 +67,6 @@ pub use options::{
     Draft, EngineOptions, LoadDecoder, LoadEncoder, LoadedLora, MOST_GUESSES, ModelLoader,
     ModelOptions, ModelSource,
 };
+pub use pauses::Pauses;
 pub use pins::{Pin, most_pinned, pinned_blocks};
 pub use stats::{EngineStats, LoraStats, ModelStats, ReplacedStats, ReplicaStanding, ReplicaStats};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -37,6 +37,8 @@ pub(crate) enum Job {
         reservation: Reservation,
         /// Places of its queue, which replicas share.
         places: Arc<Places>,
+        /// Its place among the replicas.
+        place: usize,
         /// Whether it is one of several replicas.
         several: bool,
         reply: Reply,
@@ -86,6 +88,7 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
                 source,
                 reservation,
                 places,
+                place,
                 several,
                 reply,
             } => {
@@ -93,7 +96,8 @@ pub(crate) fn run(jobs: &Receiver<Job>, shared: &Shared) {
                     continue;
                 }
                 let known = several.then(Arc::default);
-                match load(shared, number, &slot, *source, reservation, (places, known)) {
+                let of_all = (places, place, known);
+                match load(shared, number, &slot, *source, reservation, of_all) {
                     Ok(hosted) => {
                         let loaded = Command::Loaded(Box::new(hosted), reply);
                         // Dropped with the command, the reply tells the caller `Closed`.
@@ -147,7 +151,7 @@ fn load(
     slot: &Arc<Slot>,
     source: ModelSource,
     mut reservation: Reservation,
-    (places, known): (Arc<Places>, Option<Arc<Known>>),
+    (places, place, known): (Arc<Places>, usize, Option<Arc<Known>>),
 ) -> Result<Hosted, LoadError> {
     let name = &slot.name;
     let options = source.options;
@@ -177,6 +181,7 @@ fn load(
     end_tokens.dedup();
     let mut loaded = Loaded {
         number,
+        place,
         load: Arc::new(Load::of(&source.facts.adapter)),
         facts: source.facts,
         loras: options.loras,
@@ -190,6 +195,9 @@ fn load(
         places,
         counters: Arc::clone(&counters),
         away: AtomicBool::new(false),
+        again_at: AtomicU64::new(0),
+        relieved: AtomicBool::new(false),
+        asked: OnceLock::new(),
         known: known.clone(),
         peers: Peers::new(),
         compiler: OnceLock::new(),

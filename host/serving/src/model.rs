@@ -1,6 +1,6 @@
 //! A loaded model as its callers see it: requests are rendered, encoded and checked on the caller's thread.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_contract::{
@@ -16,6 +16,7 @@ use tidegate_text::{
 use crate::constraint;
 use crate::entities::Recognizing;
 use crate::functions;
+use crate::hosted::Asked;
 use crate::options::LoadedLora;
 use crate::parameters;
 use crate::replicas::{Known, Load, Peers};
@@ -27,6 +28,8 @@ use crate::thoughts::{Thinking, Thoughts};
 pub(crate) struct Loaded {
     /// Unique in its process.
     pub(crate) number: u64,
+    /// Its place among all replicas of the model, from the first load on: what it is counted by.
+    pub(crate) place: usize,
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) facts: ModelFacts,
     /// Its low-rank adapters, in the order of their numbers.
@@ -47,6 +50,12 @@ pub(crate) struct Loaded {
     pub(crate) load: Arc<Load>,
     /// Whether it is being loaded again.
     pub(crate) away: AtomicBool,
+    /// When it is tried again, if it was left out: milliseconds since time began.
+    pub(crate) again_at: AtomicU64,
+    /// Whether what it was asked is taken to others, as its engine does not go on.
+    pub(crate) relieved: AtomicBool,
+    /// What it was asked, for others to take on then.
+    pub(crate) asked: OnceLock<Asked>,
     /// What it keeps in blocks, where there are other replicas that may keep it or not.
     pub(crate) known: Option<Arc<Known>>,
     /// The others of its revision.

@@ -6,23 +6,31 @@ use std::time::Duration;
 use tidegate_contract::{Decoder, Encoder, ModelFacts, Structure};
 use tidegate_text::Tokenizer;
 
+use crate::pauses::Pauses;
 use crate::pins::Pin;
 
 /// How an engine is started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
     /// Bytes that all models together may hold on the device.
     pub memory_budget: u64,
     /// How long a caller waits for a model to be loaded, and requests for one that is loaded again after a fault.
     pub load_limit: Duration,
+    /// After so long in one round of its thread an engine is taken for stalled: what the replicas on it were asked goes to the
+    /// others of their models. More than any step takes; an idle thread sleeps for a second at most.
+    pub stalled_after: Duration,
+    /// Before a replica that could not be loaded again, and was left out, is tried again.
+    pub pauses: Pauses,
 }
 
 impl Default for EngineOptions {
-    /// No budget, ten minutes.
+    /// No budget, ten minutes, a minute, and pauses from a second to a minute.
     fn default() -> Self {
         EngineOptions {
             memory_budget: u64::MAX,
             load_limit: Duration::from_secs(600),
+            stalled_after: Duration::from_secs(60),
+            pauses: Pauses::default(),
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use tidegate_contract::{BLOCK, ModelFacts};
 
@@ -13,7 +14,7 @@ use crate::blocks::beginnings;
 use crate::engine::Shared;
 use crate::model::Loaded;
 use crate::request::Work;
-use crate::stats::{Counters, ModelStats, ReplicaStanding};
+use crate::stats::{Counters, ModelStats, ReplicaStanding, ReplicaStats};
 use crate::worker::Command;
 
 /// Tokens that an answer is taken to have before any has ended.
@@ -24,8 +25,6 @@ const USUAL_COSTS: [u64; 3] = [20_000, 1000, 1000];
 /// A model on an engine.
 #[derive(Clone)]
 pub(crate) struct Replica {
-    /// Its place among all of the model, from the first load on: what it is counted by.
-    pub(crate) place: usize,
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) engine: Arc<Shared>,
 }
@@ -33,13 +32,15 @@ pub(crate) struct Replica {
 /// One that takes no more requests.
 #[derive(Clone)]
 pub(crate) struct LeftOut {
-    /// As [`Replica::place`].
+    /// As [`Loaded::place`].
     pub(crate) place: usize,
     /// What it ran on, or was to.
     pub(crate) adapter: String,
     pub(crate) reason: String,
     /// What it did before; none if it never ran.
     pub(crate) counters: Option<Arc<Counters>>,
+    /// The replica, if it is tried again.
+    pub(crate) tried_again: Option<Replica>,
 }
 
 /// What stands under a name: a model's replicas, at least one, and those that were left out of them.
@@ -52,7 +53,6 @@ pub(crate) struct Replicas {
 /// Another replica of the same revision, if it is still there.
 #[derive(Clone)]
 pub(crate) struct Peer {
-    place: usize,
     loaded: Weak<Loaded>,
     engine: Arc<Shared>,
 }
@@ -66,7 +66,6 @@ impl Replicas {
         for (at, replica) in serving.iter().enumerate() {
             let others = serving.iter().enumerate().filter(|(other, _)| *other != at);
             let peers = others.map(|(_, other)| Peer {
-                place: other.place,
                 loaded: Arc::downgrade(&other.loaded),
                 engine: Arc::clone(&other.engine),
             });
@@ -80,16 +79,15 @@ impl Replicas {
     pub(crate) fn stats(&self, name: &str) -> ModelStats {
         let mut all = ModelStats::default();
         let mut each = Vec::new();
+        let mut serves = false;
         for (at, replica) in self.serving.iter().enumerate() {
             let loaded = &replica.loaded;
             // They share their places: those of one are those of all.
             let stats = loaded.counters.snapshot(name, loaded.places.by_class());
-            let standing = match loaded.is_away() {
-                true => ReplicaStanding::Away,
-                false => ReplicaStanding::Serves,
-            };
+            let standing = replica.standing();
+            serves |= standing == ReplicaStanding::Serves;
             each.push((
-                replica.place,
+                loaded.place,
                 stats.of_replica(&loaded.facts.adapter, standing),
             ));
             match at {
@@ -109,9 +107,18 @@ impl Replicas {
             });
             let stats = stats.unwrap_or_default();
             let standing = ReplicaStanding::LeftOut(gone.reason.clone());
-            each.push((gone.place, stats.of_replica(&gone.adapter, standing)));
+            let again = gone.tried_again.as_ref().map(|replica| {
+                let at = replica.loaded.again_at.load(Ordering::Relaxed);
+                Duration::from_millis(at).saturating_sub(replica.engine.now())
+            });
+            let of_it = ReplicaStats {
+                again,
+                ..stats.of_replica(&gone.adapter, standing)
+            };
+            each.push((gone.place, of_it));
             all.add(&stats);
         }
+        all.away = !serves;
         if each.len() > 1 {
             each.sort_unstable_by_key(|(place, _)| *place);
             all.replicas = each.into_iter().map(|(_, stats)| stats).collect();
@@ -152,11 +159,12 @@ impl Replicas {
         }
     }
 
-    /// Whether a model of this number is among them.
+    /// Whether a model of this number is among them, or may be again.
     pub(crate) fn has(&self, number: u64) -> bool {
-        self.serving
-            .iter()
-            .any(|replica| replica.loaded.number == number)
+        let left_out = self.left_out.iter();
+        let again = left_out.filter_map(|gone| gone.tried_again.as_ref());
+        let mut all = self.serving.iter().chain(again);
+        all.any(|replica| replica.loaded.number == number)
     }
 
     /// The first that can be asked; its engine has not ended.
@@ -171,6 +179,25 @@ impl Replicas {
     }
 }
 
+impl Replica {
+    /// Whether it takes requests.
+    fn standing(&self) -> ReplicaStanding {
+        if self.engine.is_closed() {
+            return ReplicaStanding::LeftOut("its engine has ended".to_owned());
+        }
+        match (self.engine.is_stalled(), self.loaded.is_away()) {
+            (true, _) => ReplicaStanding::Stalled,
+            (false, true) => ReplicaStanding::Away,
+            (false, false) => ReplicaStanding::Serves,
+        }
+    }
+
+    /// Whether what it is asked now would have to wait.
+    fn has_to_wait(&self) -> bool {
+        self.loaded.is_away() || self.engine.is_stalled()
+    }
+}
+
 /// Of the others of a model's revision, the one that is expected to have a request done first, which has it to do from now on:
 /// of those that can serve at once, or, where the model is given up, of all that may do so again.
 pub(crate) fn other(
@@ -178,26 +205,49 @@ pub(crate) fn other(
     wanted: &Wanted,
     is_given_up: bool,
 ) -> Option<(Replica, Burden)> {
-    let peers = loaded.peers.get().into_iter().flatten();
-    let there = peers.filter_map(|peer| {
-        Some(Replica {
-            place: peer.place,
-            loaded: peer.loaded.upgrade()?,
-            engine: Arc::clone(&peer.engine),
-        })
-    });
-    let there: Vec<Replica> = there
+    let there: Vec<Replica> = others(loaded)
         .filter(|replica| !replica.loaded.counters.closed.load(Ordering::Acquire))
-        .filter(|replica| is_given_up || !replica.loaded.is_away())
+        .filter(|replica| is_given_up || !replica.has_to_wait())
         .collect();
     let chosen = best(&there, wanted)?;
     Some((chosen.replica.clone(), chosen.burden(wanted)))
 }
 
-/// Has the engines of the others of a model's revision look at what has changed.
-pub(crate) fn wake_others(loaded: &Loaded) {
-    for peer in loaded.peers.get().into_iter().flatten() {
-        let _ = peer.engine.commands.send(Command::Wake);
+/// Of a replica and the others that can serve at once, the one that is expected to have a request done first, which has it to do
+/// from now on; of equals the first. None is for what is not there any more.
+pub(crate) fn it_or_other(it: &Replica, wanted: &Wanted) -> Option<(Replica, Burden)> {
+    let mut there = vec![it.clone()];
+    there.extend(
+        others(&it.loaded)
+            .filter(|replica| !replica.loaded.counters.closed.load(Ordering::Acquire))
+            .filter(|replica| !replica.has_to_wait()),
+    );
+    let chosen = best(&there, wanted)?;
+    Some((chosen.replica.clone(), chosen.burden(wanted)))
+}
+
+/// The others of a model's revision that are still there, also those that do not serve.
+pub(crate) fn others(loaded: &Loaded) -> impl Iterator<Item = Replica> {
+    let peers = loaded.peers.get().into_iter().flatten();
+    peers.filter_map(|peer| {
+        Some(Replica {
+            loaded: peer.loaded.upgrade()?,
+            engine: Arc::clone(&peer.engine),
+        })
+    })
+}
+
+/// The others of a model's revision whose engines do not go on.
+pub(crate) fn stalled_others(loaded: &Loaded) -> Vec<Replica> {
+    let stalled = others(loaded).filter(|replica| replica.engine.is_stalled());
+    stalled.collect()
+}
+
+/// Has the others of a model's revision share out anew what they have not begun.
+pub(crate) fn have_others_share(loaded: &Loaded) {
+    for replica in others(loaded) {
+        let share = Command::ShareOut(replica.loaded.number);
+        let _ = replica.engine.commands.send(share);
     }
 }
 
@@ -215,12 +265,12 @@ fn best<'a>(replicas: &'a [Replica], wanted: &Wanted) -> Option<Chosen<'a>> {
     // What is not measured yet is taken to be as another is.
     let mut measured = open().filter_map(|replica| replica.loaded.costs());
     let usual = measured.next().unwrap_or(USUAL_COSTS);
-    // One that is away is asked where there is no other: it keeps the request until it is back.
+    // One that has to wait is asked where there is no other: it keeps the request until it is back.
     let best = open().min_by_key(|replica| {
         let loaded = &replica.loaded;
         let costs = loaded.costs().unwrap_or(usual);
         let rows = loaded.rows_of(wanted);
-        (loaded.is_away(), loaded.expected(wanted, rows, costs))
+        (replica.has_to_wait(), loaded.expected(wanted, rows, costs))
     });
     best.map(|replica| Chosen {
         replica,

@@ -287,6 +287,11 @@ impl Open {
         (first && !self.is_beside()).then(|| now.saturating_sub(self.queue_key.arrived))
     }
 
+    /// Whether a step has had a part of it.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.first_step.is_some()
+    }
+
     /// Whether it is of nobody's stream.
     pub(crate) fn is_beside(&self) -> bool {
         self.queue_key.class >= CLASS_BESIDE

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use crate::engine::Shared;
 use crate::model::Loaded;
-use crate::replicas::{LeftOut, Replicas};
+use crate::replicas::{LeftOut, Replica, Replicas};
 use crate::request::Places;
 use crate::stats::{Counters, ReplacedStats};
 use crate::worker::Command;
@@ -43,8 +43,8 @@ struct Leaving {
     /// Nobody has it any more once its last request has ended.
     loaded: Weak<Loaded>,
     counters: Arc<Counters>,
-    /// Of the first of several replicas.
-    places: Option<Arc<Places>>,
+    /// Of all replicas together.
+    places: Arc<Places>,
     /// Tokens that it had made when it was replaced.
     before: u64,
 }
@@ -93,30 +93,67 @@ impl Slot {
         }
     }
 
-    /// Takes a replica out; what stood there before has ended with the last one.
-    pub(crate) fn leave_out(&self, number: u64, reason: &str) {
+    /// Takes a replica out, for good or until it is back; what stood there before has ended with the last one. Whether it may
+    /// come back: it stood there, and others still do.
+    pub(crate) fn leave_out(&self, number: u64, reason: &str, for_good: bool) -> bool {
         let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let NameState::Loaded(before) = &*place else {
-            return;
+            return false;
         };
         let mut replicas = Replicas::clone(before);
-        let Some(at) = (replicas.serving.iter()).position(|one| one.loaded.number == number) else {
-            return;
+        let is_it = |one: &Replica| one.loaded.number == number;
+        let mut left_out = replicas.left_out.iter_mut();
+        if let Some(gone) = left_out.find(|one| one.tried_again.as_ref().is_some_and(is_it)) {
+            // It was tried again, and has failed.
+            gone.reason = reason.to_owned();
+            if for_good {
+                gone.tried_again = None;
+            }
+            *place = NameState::Loaded(Arc::new(replicas));
+            return !for_good;
+        }
+        let Some(at) = replicas.serving.iter().position(is_it) else {
+            return false;
         };
         let gone = replicas.serving.remove(at);
         if replicas.serving.is_empty() {
             let ended = std::mem::replace(&mut *place, NameState::Ended);
             drop(place);
             self.keep_replaced(&ended);
-            return;
+            // Those that were to be tried again are not.
+            self.wake();
+            return false;
         }
         replicas.left_out.push(LeftOut {
-            place: gone.place,
+            place: gone.loaded.place,
             adapter: gone.loaded.facts.adapter.clone(),
             reason: reason.to_owned(),
             counters: Some(Arc::clone(&gone.loaded.counters)),
+            tried_again: (!for_good).then_some(gone),
         });
         *place = NameState::Loaded(Arc::new(replicas));
+        !for_good
+    }
+
+    /// Puts a replica back that was left out and can be asked again; false if the model has gone meanwhile.
+    pub(crate) fn bring_back(&self, number: u64) -> bool {
+        let mut place = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let NameState::Loaded(before) = &*place else {
+            return false;
+        };
+        let mut replicas = Replicas::clone(before);
+        let is_it = |one: &Replica| one.loaded.number == number;
+        let mut left_out = replicas.left_out.iter();
+        let at = left_out.position(|one| one.tried_again.as_ref().is_some_and(is_it));
+        let Some(back) = at.and_then(|at| replicas.left_out.remove(at).tried_again) else {
+            return false;
+        };
+        replicas.serving.push(back);
+        replicas
+            .serving
+            .sort_unstable_by_key(|one| one.loaded.place);
+        *place = NameState::Loaded(Arc::new(replicas));
+        true
     }
 
     /// What stands there now.
@@ -168,12 +205,12 @@ impl Slot {
         };
         let mut replaced = self.replaced();
         replaced.sweep();
-        for (at, replica) in replicas.serving.iter().enumerate() {
+        for replica in &replicas.serving {
             let loaded = &replica.loaded;
             replaced.left.push(Leaving {
                 loaded: Arc::downgrade(loaded),
                 counters: Arc::clone(&loaded.counters),
-                places: (at == 0).then(|| Arc::clone(&loaded.places)),
+                places: Arc::clone(&loaded.places),
                 before: loaded.counters.tokens.load(Ordering::Relaxed),
             });
         }
@@ -187,11 +224,15 @@ impl Slot {
             tokens: replaced.tokens,
             ..ReplacedStats::default()
         };
+        // Replicas have their places together: those of all are counted while one is left, and once.
+        let mut counted: Vec<&Arc<Places>> = Vec::new();
         for leaving in &replaced.left {
             stats.memory += leaving.counters.memory.load(Ordering::Relaxed);
             stats.running += leaving.counters.running.load(Ordering::Relaxed);
-            let places = leaving.places.iter().flat_map(|places| places.by_class());
-            stats.waiting += places.sum::<usize>() as u64;
+            if !counted.iter().any(|one| Arc::ptr_eq(one, &leaving.places)) {
+                counted.push(&leaving.places);
+                stats.waiting += leaving.places.by_class().iter().sum::<usize>() as u64;
+            }
             stats.tokens += leaving.tokens();
         }
         stats

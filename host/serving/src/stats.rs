@@ -34,6 +34,8 @@ pub struct ModelStats {
     pub memory: u64,
     /// Whether it has ended.
     pub closed: bool,
+    /// Whether none of its replicas serves, or it has no other than one that is away: it is loaded again, or does not go on.
+    pub away: bool,
     /// Requests that wait for their first step.
     pub waiting: usize,
     /// The same by class.
@@ -118,7 +120,7 @@ pub struct ModelStats {
     pub between_tokens_seconds: Spread,
     /// How long steps took.
     pub step_seconds: Spread,
-    /// Requests that went on in it from a replica that could do no more, in total.
+    /// Requests that came to it from another replica, which could do no more or had more to do, in total.
     pub moved: u64,
     /// What those that stood under its name before still do.
     pub replaced: ReplacedStats,
@@ -155,6 +157,8 @@ pub enum ReplicaStanding {
     Serves,
     /// Its device has failed, and it is loaded again.
     Away,
+    /// Its engine's thread does not go on.
+    Stalled,
     /// It was given up, or never came, for this reason.
     LeftOut(String),
 }
@@ -166,6 +170,8 @@ pub struct ReplicaStats {
     pub adapter: String,
     /// Whether it takes requests.
     pub standing: ReplicaStanding,
+    /// How long until it is tried again, if it was left out and is: zero while it is being tried.
+    pub again: Option<Duration>,
     /// Bytes it holds there.
     pub memory: u64,
     /// Answers or texts in the making.
@@ -182,7 +188,7 @@ pub struct ReplicaStats {
     pub steps: u64,
     /// Tokens that were found in kept blocks, in total.
     pub prefix_hit_tokens: u64,
-    /// Requests that came from another replica that could do no more, in total.
+    /// Requests that came from another replica, in total.
     pub moved: u64,
     /// Times it was loaded again after a fault, in total.
     pub reloads: u64,
@@ -382,6 +388,7 @@ impl ModelStats {
         ReplicaStats {
             adapter: adapter.to_owned(),
             standing,
+            again: None,
             memory: self.memory,
             running: self.running,
             blocks: self.blocks,
@@ -440,6 +447,7 @@ impl Counters {
             since: Some(self.since),
             memory: total(&self.memory),
             closed: self.closed.load(Ordering::Relaxed),
+            away: false,
             waiting: waiting.iter().sum(),
             waiting_by_class: waiting,
             running: size(&self.running),

@@ -1,5 +1,6 @@
 //! The engine's thread: commands in, steps out.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +15,11 @@ use crate::generator::DraftModel;
 use crate::hosted::{Hosted, Moved, Stepped};
 use crate::loader::{Job, Reply};
 use crate::model::Loaded;
-use crate::replicas::{Wanted, has_others, other, wake_others};
+use crate::order::Moment;
+use crate::replicas::{
+    Burden, Replica, Wanted, has_others, have_others_share, it_or_other, other, others,
+    stalled_others,
+};
 use crate::request::{Permit, Submission};
 use crate::shares::Shares;
 use crate::stats::Counters;
@@ -27,6 +32,12 @@ const FATAL_STEPS: u32 = 8;
 const COMMANDS_PER_STEP: usize = 1024;
 /// Moves of a request, one soon after the other, through which what is asked of it follows.
 const MOVES: u32 = 3;
+/// Between two looks at whether the engines of other replicas go on.
+const LOOK: Duration = Duration::from_millis(250);
+/// Why a model is lost with its scheduler.
+const PANICKED: &str = "the engine's thread panicked";
+/// Why a request is moved too often.
+const STALLED: &str = "the engine's thread does not go on";
 /// How long an idle thread sleeps at most.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -42,6 +53,10 @@ pub(crate) enum Command {
     CancelMoved(RequestId, u32),
     /// As [`Command::End`], of the same.
     EndMoved(RequestId, u32),
+    /// What the others have been told already, by whoever took from this engine what it does not come to.
+    Forwarded(Box<Command>),
+    /// Another replica of the model of this number is back: what was not begun here is shared out anew.
+    ShareOut(u64),
     /// A model has been loaded.
     Loaded(Box<Hosted>, Reply),
     /// A model has been loaded again.
@@ -68,6 +83,8 @@ pub(crate) struct Worker {
     shares: Shares,
     /// Where requests of models here have gone on: what is said of one later may be of one of those.
     moved_to: Vec<Arc<Shared>>,
+    /// When it looked at the engines of other replicas.
+    looked: Moment,
 }
 
 impl Worker {
@@ -83,31 +100,137 @@ impl Worker {
             models: Vec::new(),
             shares: Shares::default(),
             moved_to: Vec::new(),
+            looked: Moment::ZERO,
         }
     }
 
     /// Runs until the engine is closed; every request that is left then ends with [`ModelError::Closed`].
     pub(crate) fn run(mut self) {
         while !self.shared.closed.load(Ordering::Acquire) {
-            self.take_commands();
-            let now = self.shared.now();
-            let round = now.as_millis() as u64;
-            self.shared.round.store(round, Ordering::Relaxed);
-            for model in &mut self.models {
-                model.core.expire(now);
+            // Whatever panics here, and is not caught where it is called, is nothing that a model is relied on after.
+            if catch_unwind(AssertUnwindSafe(|| self.round())).is_err() {
+                self.begin_anew();
             }
-            self.move_on();
-            self.retire();
-            self.ask_for_reloads();
-            self.ask_for_drafts();
-            self.give_up_late();
-            self.step();
         }
         for model in &mut self.models {
             model.core.fail_all(&ModelError::Closed);
             model.core.report();
             model.loaded.counters.closed.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn round(&mut self) {
+        self.take_commands();
+        let now = self.shared.now();
+        let round = now.as_millis() as u64;
+        self.shared.round.store(round, Ordering::Relaxed);
+        for model in &mut self.models {
+            model.core.expire(now);
+        }
+        self.goes_on();
+        self.relieve(now);
+        self.move_on();
+        self.retire();
+        self.try_again(now);
+        self.ask_for_reloads();
+        self.ask_for_drafts();
+        self.give_up_late();
+        self.step();
+    }
+
+    /// Has every model loaded again after a panic; what they were asked goes on, as after the loss of a device.
+    fn begin_anew(&mut self) {
+        tracing::error!(
+            "{PANICKED}: its models are loaded again, and what they were asked goes on"
+        );
+        let now = self.shared.now();
+        for model in &mut self.models {
+            let taken = model.core.begin_anew();
+            let moved = taken.settle(&model.loaded.counters, PANICKED);
+            let _ = model.core.put_back(moved);
+            model.is_lost(now);
+        }
+        self.give_up(PANICKED);
+        self.move_on();
+    }
+
+    /// Where others took what replicas here were asked, as this thread did not go on: it does.
+    fn goes_on(&mut self) {
+        for model in &self.models {
+            if model.loaded.relieved.swap(false, Ordering::AcqRel) {
+                let (model, loaded) = (&model.slot.name, &model.loaded);
+                tracing::warn!(%model, adapter = %loaded.facts.adapter, "a replica goes on again");
+                have_others_share(loaded);
+            }
+        }
+    }
+
+    /// Has what replicas were asked whose engines do not go on go on in those that do.
+    fn relieve(&mut self, now: Moment) {
+        if now.saturating_sub(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        let stalled = self.models.iter().flat_map(|model| {
+            let name = &model.slot.name;
+            let stalled = stalled_others(&model.loaded).into_iter();
+            stalled.map(move |replica| (name.clone(), replica))
+        });
+        let stalled: Vec<(String, Replica)> = stalled.collect();
+        for (name, replica) in stalled {
+            if other(&replica.loaded, &Wanted::default(), false).is_some() {
+                self.relieve_of(&name, &replica);
+            }
+        }
+    }
+
+    fn relieve_of(&mut self, name: &str, stalled: &Replica) {
+        let (loaded, engine) = (&stalled.loaded, &stalled.engine);
+        if !loaded.relieved.swap(true, Ordering::AcqRel) {
+            let silent = engine.silent();
+            tracing::error!(model = name, adapter = %loaded.facts.adapter, ?silent, "a replica does not go on: what it was asked goes to the others");
+        }
+        // What nobody is left to take waits for it after all.
+        let mut waits = Vec::new();
+        if let Some(asked) = loaded.asked.get() {
+            let moved = asked.take().settle(&loaded.counters, STALLED);
+            waits.extend(self.hand_over_or_wait(loaded, moved));
+        }
+        for command in engine.untaken() {
+            match command {
+                Command::Submit(of, submission) if of.number == loaded.number => {
+                    let left = submit_elsewhere(&of, submission, false, &mut self.moved_to);
+                    waits.extend(left.map(|submission| Command::Submit(of, submission)));
+                }
+                Command::TakeOver(of, moved) if of.number == loaded.number => {
+                    waits.extend(self.hand_over_or_wait(&of, moved));
+                }
+                // They may be of one that has just been taken.
+                Command::Cancel(id, permit) => {
+                    for other in others(loaded) {
+                        let _ = (other.engine.commands).send(Command::CancelMoved(id, MOVES));
+                    }
+                    let known = Box::new(Command::Cancel(id, permit));
+                    waits.push(Command::Forwarded(known));
+                }
+                Command::End(id, permit) => {
+                    for other in others(loaded) {
+                        let _ = (other.engine.commands).send(Command::EndMoved(id, MOVES));
+                    }
+                    waits.push(Command::Forwarded(Box::new(Command::End(id, permit))));
+                }
+                other => waits.push(other),
+            }
+        }
+        // A cancellation that comes in between is before its request now, which goes on to its end.
+        for command in waits {
+            let _ = engine.commands.send(command);
+        }
+    }
+
+    fn hand_over_or_wait(&mut self, loaded: &Arc<Loaded>, moved: Vec<Moved>) -> Option<Command> {
+        let left = hand_over(loaded, moved, false, &mut self.moved_to);
+        (!left.is_empty()).then(|| Command::TakeOver(Arc::clone(loaded), left))
     }
 
     /// The models that can make a step now: where one has work of the stream none that has but work beside it, which
@@ -127,10 +250,14 @@ impl Worker {
         if self.ready().is_empty() {
             self.hand_on();
             let deadlines = self.models.iter().filter_map(|model| model.core.deadline());
+            let tries = self.models.iter().filter_map(Hosted::tried_again_at);
             let wait = deadlines
+                .chain(tries)
                 .min()
                 .map_or(IDLE, |deadline| deadline.saturating_sub(self.shared.now()));
-            match self.commands.recv_timeout(wait.min(IDLE)) {
+            // One that sleeps is not stalled.
+            let most = IDLE.min(self.shared.options.stalled_after / 2);
+            match self.commands.recv_timeout(wait.min(most)) {
                 Ok(command) => self.obey(command),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
@@ -151,11 +278,15 @@ impl Worker {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Submit(loaded, submission) => {
-                let same = |model: &&mut Hosted| model.loaded.number == loaded.number;
-                match self.models.iter_mut().find(same) {
+                match self.serving(loaded.number) {
                     Some(model) => model.core.submit(*submission),
-                    // It was given up meanwhile.
-                    None => submit_elsewhere(&loaded, submission, &mut self.moved_to),
+                    // It was given up meanwhile. Where there is no other it is dropped, and its reply answers `Closed`.
+                    None => drop(submit_elsewhere(
+                        &loaded,
+                        submission,
+                        true,
+                        &mut self.moved_to,
+                    )),
                 }
             }
             Command::TakeOver(loaded, moved) => self.take_over(&loaded, moved),
@@ -198,7 +329,57 @@ impl Worker {
                     model.core.draft_loaded(draft);
                 }
             }
+            Command::Forwarded(command) => self.obey(*command),
+            Command::ShareOut(number) => self.share_out(number),
             Command::Wake => {}
+        }
+    }
+
+    /// A model that was not given up, nor left out.
+    fn serving(&mut self, number: u64) -> Option<&mut Hosted> {
+        let same = |model: &&mut Hosted| model.loaded.number == number && model.out.is_none();
+        self.models.iter_mut().find(same)
+    }
+
+    /// Shares out anew what of a model's requests no step has had a part of: each goes to the replica that is expected to have it
+    /// done first, which may be this one, in the order in which they came.
+    fn share_out(&mut self, number: u64) {
+        let shared = Arc::clone(&self.shared);
+        let Some(model) = self.serving(number) else {
+            return;
+        };
+        // One that is away has the others take what it was asked, begun or not.
+        if model.away_since.is_some() {
+            return;
+        }
+        let mut unbegun = model.core.give_away_unbegun();
+        // None of them is anybody's until it is shared out.
+        for moved in &mut unbegun {
+            moved.burdens(Burden::default());
+        }
+        let it = Replica {
+            loaded: Arc::clone(&model.loaded),
+            engine: shared,
+        };
+        let (mut stays, mut goes) = (Vec::new(), Vec::new());
+        for mut moved in unbegun {
+            match it_or_other(&it, &moved.wanted()) {
+                Some((replica, burden)) => {
+                    moved.burdens(burden);
+                    match replica.loaded.number == number {
+                        true => stays.push(moved),
+                        false => goes.push((replica, moved)),
+                    }
+                }
+                None => stays.push(moved),
+            }
+        }
+        let _ = model.core.put_back(stays);
+        model.core.report();
+        for (replica, moved) in goes {
+            note(&mut self.moved_to, &replica.engine);
+            let take_over = Command::TakeOver(replica.loaded, vec![moved]);
+            let _ = replica.engine.commands.send(take_over);
         }
     }
 
@@ -225,9 +406,8 @@ impl Worker {
 
     /// Takes requests that another replica could do no more for.
     fn take_over(&mut self, loaded: &Arc<Loaded>, moved: Vec<Moved>) {
-        let same = |model: &&mut Hosted| model.loaded.number == loaded.number;
-        let left = match self.models.iter_mut().find(same) {
-            Some(model) => model.core.take_over(moved),
+        let left = match self.serving(loaded.number) {
+            Some(model) => model.core.take_over(moved, &loaded.counters),
             // It was given up meanwhile: on to the next, if there is one.
             None => hand_over(loaded, moved, true, &mut self.moved_to),
         };
@@ -249,7 +429,7 @@ impl Worker {
             let moved = model.core.give_away();
             let left = hand_over(&model.loaded, moved, false, &mut self.moved_to);
             // Nobody serves any more since a moment ago: they wait here.
-            let _ = model.core.take_over(left);
+            let _ = model.core.put_back(left);
             model.core.report();
         }
     }
@@ -286,6 +466,18 @@ impl Worker {
         });
     }
 
+    /// Has replicas loaded again whose pause is over.
+    fn try_again(&mut self, now: Moment) {
+        let pauses = self.shared.options.pauses;
+        for model in &mut self.models {
+            if model.is_to_be_tried(now)
+                && let Err(reason) = model.try_again()
+            {
+                leave_out(model, &reason, pauses.after(model.tries), now);
+            }
+        }
+    }
+
     fn ask_for_reloads(&mut self) {
         for model in &mut self.models {
             if !model.needs_reload {
@@ -311,7 +503,7 @@ impl Worker {
                     model.loaders = Some(loaders);
                 }
                 // The loader is gone, and with it the way to load anything.
-                Err(_) => model.failed_loads = FAILED_LOADS,
+                Err(_) => model.for_good = true,
             }
         }
         self.give_up("the engine's loader has ended");
@@ -352,17 +544,30 @@ impl Worker {
         let reason = match parts {
             Ok(parts) => {
                 if model.core.restore(parts) {
-                    model.failed_loads = 0;
-                    model.away_since = None;
-                    model.loaded.away.store(false, Ordering::Release);
-                    tracing::warn!(model = %model.slot.name, "the model was loaded again");
+                    let was_out = model.out.is_some();
+                    model.is_back();
+                    if was_out {
+                        // One more step that is fatal, and it is left out again.
+                        model.fatal_steps = model.fatal_steps.min(FATAL_STEPS - 1);
+                        model.loaded.counters.closed.store(false, Ordering::Release);
+                        if !model.slot.bring_back(number) {
+                            // The model has gone meanwhile, and with it whoever would ask this one.
+                            model.loaded.counters.closed.store(true, Ordering::Release);
+                        }
+                    }
+                    tracing::warn!(model = %model.slot.name, adapter = %model.loaded.facts.adapter, "the model was loaded again");
                     Counters::add(&model.loaded.counters.reloads, 1);
-                    // What waits in others that are away may go on here.
-                    wake_others(&model.loaded);
+                    // What waits in others, away or not, may go on here.
+                    have_others_share(&model.loaded);
                     return;
                 }
-                model.failed_loads = FAILED_LOADS;
+                model.for_good = true;
                 "the model that was loaded again has another shape".to_owned()
+            }
+            Err(reason) if model.out.is_some() => {
+                let now = self.shared.now();
+                let pause = self.shared.options.pauses.after(model.tries);
+                return leave_out(model, &reason, pause, now);
             }
             Err(reason) => {
                 model.failed_loads += 1;
@@ -377,14 +582,12 @@ impl Worker {
     /// Ends the models that have been away for too long, so that nobody waits for ever where a driver hangs; what comes
     /// of them later is dropped.
     fn give_up_late(&mut self) {
-        let limit = self.shared.load_limit;
+        let limit = self.shared.options.load_limit;
         let now = self.shared.now();
         let mut late = false;
         for model in &mut self.models {
-            if model
-                .away_since
-                .is_some_and(|since| now.saturating_sub(since) > limit)
-            {
+            let is_late = |since| now.saturating_sub(since) > limit;
+            if model.out.is_none() && model.away_since.is_some_and(is_late) {
                 model.failed_loads = FAILED_LOADS;
                 late = true;
             }
@@ -394,24 +597,31 @@ impl Worker {
         }
     }
 
-    /// Ends the models that have failed too often.
+    /// Ends the models that have failed too often. One of several replicas is left out, and tried again after a pause.
     fn give_up(&mut self, reason: &str) {
+        let (now, pauses) = (self.shared.now(), self.shared.options.pauses);
         let (shares, moved_to) = (&mut self.shares, &mut self.moved_to);
         self.models.retain_mut(|model| {
-            if model.failed_loads < FAILED_LOADS && model.fatal_steps < FATAL_STEPS {
+            let has_failed = model.failed_loads >= FAILED_LOADS || model.fatal_steps >= FATAL_STEPS;
+            if !model.for_good && (!has_failed || model.out.is_some()) {
                 return true;
             }
-            tracing::error!(model = %model.slot.name, %reason, "the model is given up");
             model.loaded.counters.closed.store(true, Ordering::Release);
-            model.slot.leave_out(model.loaded.number, reason);
-            if has_others(&model.loaded) {
+            let has_others = has_others(&model.loaded);
+            let for_good = model.for_good || !has_others;
+            let may_return = model.slot.leave_out(model.loaded.number, reason, for_good);
+            if has_others {
                 let left = hand_over(&model.loaded, model.core.give_away(), true, moved_to);
-                let _ = model.core.take_over(left);
+                let _ = model.core.put_back(left);
             }
             model.core.fail_all(&ModelError::Device(reason.to_owned()));
             model.core.report();
             shares.forget(model.loaded.number);
-            false
+            match may_return {
+                true => is_left_out(model, reason, pauses.after(model.tries), now),
+                false => tracing::error!(model = %model.slot.name, adapter = %model.loaded.facts.adapter, %reason, "the model is given up"),
+            }
+            may_return
         });
     }
 
@@ -462,13 +672,10 @@ impl Worker {
         self.shares.charge(number, took);
         model.core.report();
         match stepped {
-            Ok(Stepped::Well) => model.fatal_steps = 0,
+            Ok(Stepped::Well) => (model.fatal_steps, model.tries) = (0, 0),
             Ok(Stepped::Nothing | Stepped::Badly) => {}
             Err(reason) => {
-                model.fatal_steps += 1;
-                model.needs_reload = true;
-                model.away_since = Some(self.shared.now());
-                model.loaded.away.store(true, Ordering::Release);
+                model.is_lost(self.shared.now());
                 if has_others(&model.loaded) {
                     let (model, adapter) = (&model.slot.name, &model.loaded.facts.adapter);
                     tracing::warn!(%model, %adapter, %reason, "a replica is away: what it was asked goes to the others");
@@ -504,26 +711,40 @@ fn hand_over(
     left
 }
 
-/// Has a request that came to a model that was given up go to another replica; where there is none it is dropped, and its
-/// reply answers `Closed`.
+/// Leaves a replica out, or still, for this reason, until a pause is over.
+fn leave_out(model: &mut Hosted, reason: &str, pause: Duration, now: Moment) {
+    (model.slot).leave_out(model.loaded.number, reason, false);
+    is_left_out(model, reason, pause, now);
+}
+
+/// A replica was left out: it is tried again when this pause is over.
+fn is_left_out(model: &mut Hosted, reason: &str, pause: Duration, now: Moment) {
+    let (name, adapter) = (&model.slot.name, &model.loaded.facts.adapter);
+    tracing::error!(model = %name, %adapter, %reason, ?pause, "a replica is left out; it is tried again after the pause");
+    model.leave_out_until(now + pause);
+}
+
+/// Has a request that came to a model that was given up, or does not go on, go to another replica; where there is none it is
+/// given back.
 fn submit_elsewhere(
     loaded: &Loaded,
     mut submission: Box<Submission>,
+    is_given_up: bool,
     moved_to: &mut Vec<Arc<Shared>>,
-) {
+) -> Option<Box<Submission>> {
     let wanted = submission
         .work
         .as_ref()
         .map(|work| Wanted::of(work, submission.lora, true));
     let wanted = wanted.unwrap_or_default();
-    if let Some((replica, burden)) = other(loaded, &wanted, true) {
-        submission.burden = burden;
-        note(moved_to, &replica.engine);
-        let _ = replica
-            .engine
-            .commands
-            .send(Command::Submit(replica.loaded, submission));
-    }
+    let Some((replica, burden)) = other(loaded, &wanted, is_given_up) else {
+        return Some(submission);
+    };
+    submission.burden = burden;
+    note(moved_to, &replica.engine);
+    let submit = Command::Submit(replica.loaded, submission);
+    let _ = replica.engine.commands.send(submit);
+    None
 }
 
 fn note(moved_to: &mut Vec<Arc<Shared>>, engine: &Arc<Shared>) {

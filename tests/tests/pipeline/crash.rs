@@ -15,8 +15,8 @@ use tidegate_contract::{
     PromptTemplate, Request, Role, Sink, Slot, TokenFeed,
 };
 use tidegate_flow::{
-    Ask, Ended, ModelStage, OperatorStage, Order, Positions, PromptTurn, Run, Source, Stage,
-    StageKind, Target, Topology, WorkerParts,
+    AnswerInto, Ask, Ended, ModelStage, OperatorStage, Order, Positions, PromptTurn, Run, Source,
+    Stage, StageKind, Target, Topology, WorkerParts,
 };
 use tidegate_record::{Batch, Fields, OutcomesBuilder, PatchBuilder};
 use tidegate_state::audit::{Against, AuditFile, AuditLimits, verify};
@@ -144,7 +144,11 @@ pub(crate) struct Setting {
     /// Where tokens go.
     pub(crate) feeds: Vec<Arc<dyn TokenFeed>>,
     /// Whether it is written who was answered what.
-    audit: bool,
+    pub(crate) audit: bool,
+    /// Most tokens of an answer.
+    pub(crate) max_tokens: u32,
+    /// Whether an answer is a member of its record, and not its value, which must be JSON.
+    pub(crate) member: bool,
     /// What the model is asked, in the place of a prompt.
     turns: Vec<PromptTurn>,
 }
@@ -162,6 +166,8 @@ impl Setting {
             interval: Duration::ZERO,
             feeds: Vec::new(),
             audit: false,
+            max_tokens: 6,
+            member: false,
             turns: Vec::new(),
         }
     }
@@ -238,8 +244,15 @@ impl Setting {
         }];
         if let Some(order) = self.model {
             let mut asks = asking(model, "{k} {n}");
-            if let Ask::Generate { turns, .. } = &mut asks.ask {
+            if let Ask::Generate {
+                turns, parameters, ..
+            } = &mut asks.ask
+            {
                 turns.clone_from(&self.turns);
+                parameters.max_tokens = self.max_tokens;
+            }
+            if self.member {
+                asks.into = AnswerInto::Member;
             }
             stages.push(Stage {
                 name: "answer".into(),
@@ -362,8 +375,16 @@ fn a_crash_at_any_fsync_gives_byte_identical_output() {
     );
 }
 
-/// The records that the audit has, in order; its chain is whole.
+/// The records that the audit has, in order.
 fn audited(disk: &MemoryDisk) -> Vec<String> {
+    let records = audit_lines(disk).into_iter();
+    records
+        .map(|line| line["record"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// What the audit has of answered records, in order; its chain is whole.
+pub(crate) fn audit_lines(disk: &MemoryDisk) -> Vec<serde_json::Value> {
     let place = tempfile::tempdir().unwrap();
     let mut records = Vec::new();
     let later = (2..).map(|number| format!("{AUDIT}.{number}"));
@@ -379,7 +400,7 @@ fn audited(disk: &MemoryDisk) -> Vec<String> {
                 continue;
             }
             assert_eq!(line["outcome"], "answered");
-            records.push(line["record"].as_str().unwrap().to_owned());
+            records.push(line);
         }
         std::fs::write(place.path().join(file.file_name().unwrap()), bytes).unwrap();
     }

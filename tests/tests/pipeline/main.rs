@@ -26,6 +26,7 @@ mod json_lines;
 mod kill;
 mod letters;
 mod letters_marked;
+mod lost_replica;
 mod malformed;
 mod minilm;
 mod model_commands;

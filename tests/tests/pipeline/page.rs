@@ -3,6 +3,7 @@
 mod browser;
 mod keys;
 mod playground;
+mod replicas;
 mod trials;
 
 use std::fs::File;

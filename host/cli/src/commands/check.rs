@@ -61,6 +61,9 @@ pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
     let mut warnings = warnings(&pipeline, &slots)?;
     warnings.extend(of_models.iter().map(ToString::to_string));
     warnings.extend(seen.lacks.iter().map(ToString::to_string));
+    // Another machine may have them: a check may be made elsewhere.
+    let missing = models::missing_adapters(&pipeline);
+    warnings.extend(missing.iter().map(ToString::to_string));
     // Another process may be using them: what cannot be read now is a matter of the start.
     let tasks = StateDirectory::tasks(&pipeline.state);
     if let Ok(tasks) = tasks

@@ -5,6 +5,15 @@ const LATE: Duration = Duration::from_secs(31);
 const HUNG: Duration = Duration::from_secs(301);
 const SOON: Duration = Duration::from_secs(29);
 
+fn engine(name: &str, silent: Duration, loaded: bool) -> EngineStanding {
+    EngineStanding {
+        name: name.to_owned(),
+        silent,
+        loaded,
+        away: false,
+    }
+}
+
 fn said(standing: Standing) -> (bool, bool, Vec<String>) {
     let report = health(&found(&standing));
     (report.live, report.ready, report.reasons)
@@ -15,7 +24,7 @@ fn what_is_away_for_a_moment_is_no_reason() {
     let standing = Standing {
         silent_at_most: Duration::ZERO,
         workers: vec![(SOON, SOON, None), (Duration::ZERO, Duration::ZERO, None)],
-        engines: vec![("small".to_owned(), LATE, true)],
+        engines: vec![engine("small", LATE, true)],
         replicas: Vec::new(),
         servers: vec![("far".to_owned(), remote::Standing::Open { since: SOON })],
         stages: vec![("redact".to_owned(), SOON, "it traps".to_owned())],
@@ -27,7 +36,7 @@ fn what_is_away_for_a_moment_is_no_reason() {
 #[test]
 fn what_hangs_in_this_process_makes_it_not_live() {
     let engine = Standing {
-        engines: vec![("small".to_owned(), HUNG, true)],
+        engines: vec![engine("small", HUNG, true)],
         ..Standing::default()
     };
     let why = "the engine of model small has not gone on for 301 s".to_owned();
@@ -48,10 +57,17 @@ fn a_replica_that_does_not_serve_is_said_and_leaves_the_host_ready() {
         reason: reason.to_owned(),
         ..ReplicaReport::default()
     };
+    let tried_again = |seconds| ReplicaReport {
+        again_seconds: Some(seconds),
+        ..replica(ReplicaState::LeftOut, "no memory")
+    };
     let all = [
         replica(ReplicaState::Serves, ""),
         replica(ReplicaState::Away, ""),
         replica(ReplicaState::LeftOut, "no memory"),
+        tried_again(8),
+        tried_again(0),
+        replica(ReplicaState::Stalled, ""),
     ];
     let numbered = all.into_iter().enumerate();
     let standing = Standing {
@@ -67,9 +83,43 @@ fn a_replica_that_does_not_serve_is_said_and_leaves_the_host_ready() {
         [
             "model small: replica 1 on gpu has lost its device, and is loaded again",
             "model small: replica 2 on gpu is left out: no memory",
+            "model small: replica 3 on gpu is left out: no memory; it is tried again in 8 s",
+            "model small: replica 4 on gpu is left out: no memory; it is tried again now",
+            "model small: replica 5 on gpu does not go on: what it was asked goes to the others",
         ]
     );
     assert!(health(&found).ready);
+}
+
+#[test]
+fn a_model_of_which_nothing_serves_makes_the_host_not_ready() {
+    let away = |replicas: Vec<(String, usize, ReplicaReport)>| Standing {
+        engines: vec![EngineStanding {
+            away: true,
+            ..engine("small", Duration::ZERO, true)
+        }],
+        replicas,
+        ..Standing::default()
+    };
+    let why = "model small does not serve: its device was lost, or its engine does not go on";
+    assert_eq!(said(away(Vec::new())), (true, false, vec![why.to_owned()]));
+    let replicas = (0..2).map(|number| {
+        let replica = ReplicaReport {
+            standing: ReplicaState::Away,
+            ..ReplicaReport::default()
+        };
+        ("small".to_owned(), number, replica)
+    });
+    let why = "model small: no replica serves, and requests wait";
+    let standing = away(replicas.collect());
+    assert_eq!(said(standing), (true, false, vec![why.to_owned()]));
+    // What was unloaded is not loaded, and that is said once.
+    let unloaded = Standing {
+        engines: vec![engine("small", Duration::ZERO, false)],
+        ..Standing::default()
+    };
+    let why = "model small is not loaded".to_owned();
+    assert_eq!(said(unloaded), (true, false, vec![why]));
 }
 
 #[test]
@@ -104,7 +154,7 @@ fn what_a_restart_would_not_mend_makes_it_not_ready_and_leaves_it_live() {
         ),
         (
             Standing {
-                engines: vec![("small".to_owned(), fine, false)],
+                engines: vec![engine("small", fine, false)],
                 ..Standing::default()
             },
             "model small is not loaded",
@@ -163,7 +213,7 @@ fn whatever_makes_a_host_not_ready_is_told_to_people_in_the_same_words() {
     let standing = Standing {
         silent_at_most: Duration::ZERO,
         workers: vec![(HUNG, HUNG, Some("tickets".to_owned()))],
-        engines: vec![("small".to_owned(), HUNG, false)],
+        engines: vec![engine("small", HUNG, false)],
         replicas: Vec::new(),
         servers: vec![("far".to_owned(), remote::Standing::Open { since: SOON })],
         stages: vec![("redact".to_owned(), SOON, "it traps".to_owned())],
@@ -186,9 +236,9 @@ fn whatever_makes_a_host_not_ready_is_told_to_people_in_the_same_words() {
 
 #[test]
 fn of_troubles_there_are_so_many_only_and_how_many_more_is_said() {
-    let engine = |number: usize| (format!("m{number}"), Duration::ZERO, false);
+    let unloaded = |number: usize| engine(&format!("m{number}"), Duration::ZERO, false);
     let standing = Standing {
-        engines: (0..TROUBLES + 5).map(engine).collect(),
+        engines: (0..TROUBLES + 5).map(unloaded).collect(),
         ends: true,
         ..Standing::default()
     };

@@ -3,10 +3,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_control::config::{AdapterChoice, Engine as EngineLimits};
+use tidegate_control::config::{AdapterChoice, Engine as EngineLimits, Mistake, Pipeline};
 use tidegate_infer::{Adapter, AdapterError, AdapterInfo, DeviceOptions, Gpu, LoadError};
 use tidegate_serving::{Engine, EngineOptions, MissingReplica};
 
+use super::fit::is_loaded;
 use super::memory::available_memory;
 
 /// The adapters that models run on.
@@ -38,6 +39,21 @@ pub(crate) fn selector(choice: &AdapterChoice) -> Option<String> {
         AdapterChoice::Index(index) => Some(index.to_string()),
         AdapterChoice::Named(name) => Some(name.clone()),
     }
+}
+
+/// The adapters that the pipeline file names and this machine does not have, at the place of each. None is opened.
+pub(crate) fn missing_adapters(pipeline: &Pipeline) -> Vec<Mistake> {
+    let models = pipeline.models.iter().enumerate();
+    let loaded = models.filter(|(index, _)| is_loaded(pipeline, *index));
+    let named = loaded.flat_map(|(_, model)| {
+        let named = model.adapters.iter().enumerate();
+        named.filter_map(move |(number, choice)| Some((model, number, selector(choice)?)))
+    });
+    let missing = named.filter_map(|(model, number, named)| {
+        let error = Adapter::choose(Some(&named)).err()?;
+        Some(pipeline.mistake_of_adapter(model, number, error))
+    });
+    missing.collect()
 }
 
 impl Adapters {

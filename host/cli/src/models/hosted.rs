@@ -234,6 +234,8 @@ impl HostedModel {
             name: self.model().name.clone(),
             path: last.path,
             loaded: last.loaded,
+            // One that was unloaded is away from nobody.
+            away: last.loaded && (stats.away || stats.closed),
             digest: last.facts.digest,
             adapter: last.facts.adapter,
             context: last.facts.context,
@@ -323,12 +325,14 @@ fn replica(stats: ReplicaStats) -> ReplicaReport {
     let (standing, reason) = match stats.standing {
         ReplicaStanding::Serves => (ReplicaState::Serves, String::new()),
         ReplicaStanding::Away => (ReplicaState::Away, String::new()),
+        ReplicaStanding::Stalled => (ReplicaState::Stalled, String::new()),
         ReplicaStanding::LeftOut(reason) => (ReplicaState::LeftOut, reason),
     };
     ReplicaReport {
         adapter: stats.adapter,
         standing,
         reason,
+        again_seconds: stats.again.map(|again| again.as_secs_f64().ceil() as u64),
         memory: stats.memory,
         running: stats.running,
         blocks: stats.blocks,

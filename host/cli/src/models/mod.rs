@@ -19,7 +19,7 @@ mod source;
 mod tests;
 
 pub(crate) use fit::{Fit, adapting, asking, check, is_loaded};
-pub(crate) use gpu::{Adapters, selector};
+pub(crate) use gpu::{Adapters, missing_adapters, selector};
 pub(crate) use hosted::HostedModel;
 pub(crate) use lora::LoraModel;
 pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};

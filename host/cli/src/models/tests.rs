@@ -36,6 +36,11 @@ max-tokens = 8
 
 /// A pipeline with the demo's model, and what else its file has.
 fn pipeline_of(more: &str) -> Pipeline {
+    pipeline_with("", "", more)
+}
+
+/// The same with this in the place of that.
+fn pipeline_with(that: &str, this: &str, more: &str) -> Pipeline {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pipeline.toml");
     std::fs::write(directory.path().join("in.jsonl"), "{}\n").unwrap();
@@ -62,7 +67,7 @@ type = "file"
 path = "out.jsonl"
 "#
     );
-    std::fs::write(&path, file).unwrap();
+    std::fs::write(&path, file.replace(that, this)).unwrap();
     config::load(&path).unwrap()
 }
 
@@ -76,33 +81,90 @@ impl Reply for Waiting {
     }
 }
 
-/// The tokens of an answer.
-fn ask(model: &dyn Model, id: u64) -> Vec<u32> {
-    let (reply, answer) = channel();
-    let request = Request {
-        id: RequestId(id),
-        attempt: 1,
-        seed: 7,
-        task: ModelTask::Generate {
-            prompt: Prompt::Chat(
-                vec![Message::new(Role::User, "My order came incomplete.")].into(),
-            ),
-            forced_prefix: Vec::new(),
+/// What is asked of the demo's model.
+struct Asked<'a> {
+    messages: Vec<Message>,
+    seed: u64,
+    parameters: Parameters,
+    model: &'a dyn Model,
+}
+
+impl<'a> Asked<'a> {
+    /// A few greedy tokens in answer to this.
+    fn of(model: &'a dyn Model, text: &str) -> Asked<'a> {
+        Asked {
+            messages: vec![Message::new(Role::User, text)],
+            seed: 7,
             parameters: Parameters {
                 max_tokens: 8,
                 ..Parameters::default()
             },
-        },
-        class: 5,
-        deadline: None,
-        reply: Box::new(Waiting(reply)),
-    };
-    assert!(model.submit(request).is_ok());
-    let answer = answer.recv_timeout(Duration::from_secs(120)).unwrap();
-    match answer.unwrap().made {
-        Made::Choices(choices) => choices.into_iter().next().unwrap().tokens,
-        other => panic!("no answer but {other:?}"),
+            model,
+        }
     }
+
+    /// The same behind this system message.
+    fn behind(mut self, system: &str) -> Asked<'a> {
+        self.messages.insert(0, Message::new(Role::System, system));
+        self
+    }
+
+    /// As many tokens as this, drawn by this seed.
+    fn drawn(mut self, max_tokens: u32, seed: u64) -> Asked<'a> {
+        self.seed = seed;
+        self.parameters.max_tokens = max_tokens;
+        self.parameters.temperature = 0.8;
+        self
+    }
+
+    /// Asks it; the answer comes over the channel.
+    fn begin(self, id: u64) -> Answering {
+        let (sender, receiver) = channel();
+        let request = Request {
+            id: RequestId(id),
+            attempt: 1,
+            seed: self.seed,
+            task: ModelTask::Generate {
+                prompt: Prompt::Chat(self.messages.into()),
+                forced_prefix: Vec::new(),
+                parameters: self.parameters,
+            },
+            class: 5,
+            deadline: None,
+            reply: Box::new(Waiting(sender)),
+        };
+        assert!(self.model.submit(request).is_ok());
+        Answering(receiver)
+    }
+}
+
+/// An answer that is being made.
+struct Answering(Receiver<Result<Answer, ModelError>>);
+
+impl Answering {
+    /// Its tokens.
+    fn tokens(self) -> Vec<u32> {
+        match self.0.recv_timeout(Duration::from_secs(120)).unwrap() {
+            Ok(Answer {
+                made: Made::Choices(mut choices),
+                ..
+            }) => choices.remove(0).tokens,
+            other => panic!("no answer but {other:?}"),
+        }
+    }
+}
+
+/// The tokens of an answer.
+fn ask(model: &dyn Model, id: u64) -> Vec<u32> {
+    let asked = Asked::of(model, "My order came incomplete.");
+    asked.begin(id).tokens()
+}
+
+/// A request for many tokens, of which there are sixteen.
+fn begin(model: &dyn Model, id: u64) -> Answering {
+    let number = id % 16;
+    let asked = Asked::of(model, &format!("where is parcel {number}"));
+    asked.drawn(40, number).begin(id)
 }
 
 fn on(adapter: &Arc<UsedAdapter>) -> Used {
@@ -350,35 +412,8 @@ fn pinning(models: &[&str], pin: bool) -> String {
 
 /// The answer to the demo's question behind that beginning.
 fn ask_kindly(model: &dyn Model, id: u64) -> Vec<u32> {
-    let (sender, receiver) = channel();
-    let messages = vec![
-        Message::new(Role::System, KIND),
-        Message::new(Role::User, "where is my parcel"),
-    ];
-    let request = Request {
-        id: RequestId(id),
-        attempt: 1,
-        seed: 0,
-        task: ModelTask::Generate {
-            prompt: Prompt::Chat(messages.into()),
-            forced_prefix: Vec::new(),
-            parameters: Parameters {
-                max_tokens: 8,
-                ..Parameters::default()
-            },
-        },
-        class: 0,
-        deadline: None,
-        reply: Box::new(Waiting(sender)),
-    };
-    assert!(model.submit(request).is_ok());
-    match receiver.recv_timeout(Duration::from_secs(120)).unwrap() {
-        Ok(Answer {
-            made: Made::Choices(choices),
-            ..
-        }) => choices[0].tokens.clone(),
-        other => panic!("no answer but {other:?}"),
-    }
+    let asked = Asked::of(model, "where is my parcel").behind(KIND);
+    asked.begin(id).tokens()
 }
 
 #[test]
@@ -508,53 +543,13 @@ fn what_cannot_be_pinned_is_said_with_its_numbers() {
     );
 }
 
-/// A request for many tokens; its answer comes over the channel.
-fn begin(model: &dyn Model, id: u64) -> Receiver<Result<Answer, ModelError>> {
-    let (sender, receiver) = channel();
-    let request = Request {
-        id: RequestId(id),
-        attempt: 1,
-        seed: id % 16,
-        task: ModelTask::Generate {
-            prompt: Prompt::Chat(
-                vec![Message::new(
-                    Role::User,
-                    format!("where is parcel {}", id % 16),
-                )]
-                .into(),
-            ),
-            forced_prefix: Vec::new(),
-            parameters: Parameters {
-                max_tokens: 40,
-                temperature: 0.8,
-                ..Parameters::default()
-            },
-        },
-        class: 0,
-        deadline: None,
-        reply: Box::new(Waiting(sender)),
-    };
-    assert!(model.submit(request).is_ok());
-    receiver
-}
-
-fn tokens_of(receiver: &Receiver<Result<Answer, ModelError>>) -> Vec<u32> {
-    match receiver.recv_timeout(Duration::from_secs(120)).unwrap() {
-        Ok(Answer {
-            made: Made::Choices(choices),
-            ..
-        }) => choices[0].tokens.clone(),
-        other => panic!("no answer but {other:?}"),
-    }
-}
-
 #[test]
 fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
     let pipeline = Arc::new(pipeline());
     let adapters = Arc::new(Adapters::new(pipeline.engine));
     let used = adapters.get_all(&[Some("cpu")]).unwrap();
     let one = HostedModel::load(&pipeline, 0, &adapters, used).unwrap();
-    let wanted: Vec<Vec<u32>> = (0..16).map(|id| tokens_of(&begin(&one, id))).collect();
+    let wanted: Vec<Vec<u32>> = (0..16).map(|id| begin(&one, id).tokens()).collect();
     assert!(one.report().replicas.is_empty());
     drop(one);
     let adapters = Arc::new(Adapters::new(pipeline.engine));
@@ -577,7 +572,7 @@ fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
     assert_eq!(used[1].engine.stats().used, memory);
     let mut id = 16;
     for lost in [None, Some(0), Some(1)] {
-        let answers: Vec<_> = (id..id + 16).map(|id| begin(&model, id)).collect();
+        let answers: Vec<Answering> = (id..id + 16).map(|id| begin(&model, id)).collect();
         if let Some(lost) = lost {
             let before = model.report().tokens;
             while model.report().tokens < before + 20 {
@@ -585,7 +580,7 @@ fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
             }
             used[lost].device(&mut None).unwrap().lose();
         }
-        let answers: Vec<Vec<u32>> = answers.iter().map(tokens_of).collect();
+        let answers: Vec<Vec<u32>> = answers.into_iter().map(Answering::tokens).collect();
         assert_eq!(answers, wanted, "{lost:?}");
         id += 16;
         for _ in 0..600 {
@@ -605,7 +600,7 @@ fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
     // Swapped together.
     let after = model.replace(None).unwrap();
     assert_eq!((after.replicas.len(), after.answered), (2, 0));
-    assert_eq!(tokens_of(&begin(&model, id)), wanted[0]);
+    assert_eq!(begin(&model, id).tokens(), wanted[0]);
     let gone = model.unload().unwrap();
     assert!(!gone.loaded);
     for _ in 0..100 {
@@ -639,4 +634,42 @@ fn a_replica_whose_adapter_is_not_there_is_left_out_and_the_others_serve() {
     }
     let none = adapters.get_all(&[Some("no such"), Some("nor this")]);
     assert!(none.err().unwrap().to_string().contains("no such"));
+}
+
+#[test]
+fn an_adapter_that_this_machine_does_not_have_is_named_with_those_it_has() {
+    let stage = "[[stage]]\nname = \"answer\"\nmodel = \"support\"\nprompt = \"{text}\"\n";
+    let missing = |adapters: &str| {
+        let pipeline = pipeline_with("adapter = \"cpu\"", adapters, stage);
+        super::missing_adapters(&pipeline)
+    };
+    for fine in ["", "adapter = \"cpu\"", "adapters = [\"cpu\", \"0\"]"] {
+        assert!(missing(fine).is_empty(), "{fine}: {:?}", missing(fine));
+    }
+    let several = missing("adapters = [\"cpu\",\n    \"gup\", \"no such\"]");
+    let said: Vec<String> = several.iter().map(ToString::to_string).collect();
+    let [one, another] = &said[..] else {
+        panic!("{said:?}");
+    };
+    // The line of the name, and not that of the list.
+    assert!(
+        one.contains("pipeline.toml:13:5: model.support.adapters: no adapter matches `gup`"),
+        "{one}"
+    );
+    assert!(
+        another.contains("pipeline.toml:13:12:") && another.contains("`no such`"),
+        "{another}"
+    );
+    let there = tidegate_infer::Adapter::list();
+    assert!(one.contains(&there[0].info().name), "{one}");
+    let single = missing("adapter = 99");
+    assert!(
+        single[0]
+            .to_string()
+            .contains("model.support.adapter: no adapter matches `99`"),
+        "{single:?}"
+    );
+    // What nobody asks is not loaded.
+    let pipeline = pipeline_with("adapter = \"cpu\"", "adapter = 99", "");
+    assert!(super::missing_adapters(&pipeline).is_empty());
 }

@@ -67,6 +67,8 @@ pub struct Model {
     /// If another server has it: that is asked, and nothing is loaded. Then only name, context and queue are of use here.
     pub remote: Option<Box<RemoteModel>>,
     pub(super) place: Span,
+    /// Where each of `adapters` is named, and by which key, if it is.
+    pub(super) adapters_typed: Vec<Option<(Span, String)>>,
 }
 
 /// A low-rank adapter of a model that is loaded here.

@@ -108,6 +108,14 @@ impl Pipeline {
         self.mistake(&model.place, format!("model.{}", model.name), what)
     }
 
+    /// Something that is wrong with one of the adapters that a model is to run on, by its number, at the line that names it.
+    pub fn mistake_of_adapter(&self, model: &Model, number: usize, what: impl ToString) -> Mistake {
+        match model.adapters_typed.get(number) {
+            Some(Some((place, key))) => self.mistake(place, key.clone(), what),
+            _ => self.mistake_of_model(model, what),
+        }
+    }
+
     /// Something that is wrong with a stage, found after the file was read, at its line.
     pub fn mistake_of_stage(&self, stage: &Stage, what: impl ToString) -> Mistake {
         self.mistake(&stage.place, format!("stage.{}", stage.name), what)

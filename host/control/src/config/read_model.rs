@@ -154,12 +154,12 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
 const MOST_REPLICAS: usize = 16;
 
 /// What a model runs on: `adapter`, or a replica on each of `adapters`.
-fn read_adapters(table: &Table<'_>) -> Vec<AdapterChoice> {
+fn read_adapters(table: &Table<'_>) -> Vec<Option<Typed<AdapterChoice>>> {
     let one = table
         .get("adapter")
         .map(|value| read_adapter(table, &value));
     let Some(list) = table.get("adapters") else {
-        return vec![one.unwrap_or(AdapterChoice::Any)];
+        return vec![one];
     };
     if one.is_some() {
         let why = "says the same as adapter; leave one of them out";
@@ -167,7 +167,7 @@ fn read_adapters(table: &Table<'_>) -> Vec<AdapterChoice> {
     }
     let DeValue::Array(values) = list.raw else {
         list.wrong(table.found, "a list of adapters", "[\"0\", \"1\"]");
-        return vec![AdapterChoice::Any];
+        return vec![None];
     };
     if !(1..=MOST_REPLICAS).contains(&values.len()) {
         let what = format!(
@@ -175,7 +175,7 @@ fn read_adapters(table: &Table<'_>) -> Vec<AdapterChoice> {
             values.len()
         );
         table.found.mistake(&list.place, &list.key, what);
-        return vec![AdapterChoice::Any];
+        return vec![None];
     }
     let each = values.iter().map(|value| {
         let value = Value {
@@ -183,14 +183,14 @@ fn read_adapters(table: &Table<'_>) -> Vec<AdapterChoice> {
             place: Span(value.span()),
             key: list.key.clone(),
         };
-        read_adapter(table, &value)
+        Some(read_adapter(table, &value))
     });
     each.collect()
 }
 
 /// An adapter by its number, a part of its name, or `cpu`.
-fn read_adapter(table: &Table<'_>, value: &Value<'_>) -> AdapterChoice {
-    match value.raw {
+fn read_adapter(table: &Table<'_>, value: &Value<'_>) -> Typed<AdapterChoice> {
+    let choice = match value.raw {
         DeValue::Integer(integer) => {
             let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
             match number.and_then(|number| u8::try_from(number).ok()) {
@@ -212,6 +212,11 @@ fn read_adapter(table: &Table<'_>, value: &Value<'_>) -> AdapterChoice {
             );
             AdapterChoice::Any
         }
+    };
+    Typed {
+        value: choice,
+        place: value.place.clone(),
+        key: value.key.clone(),
     }
 }
 

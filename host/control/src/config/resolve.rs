@@ -12,7 +12,7 @@ use super::feeds::{
 use super::files::{Files, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
 use super::internal::{Origin, Written, check_ingest, check_internal, default_letters};
-use super::models::{LoraOf, Model};
+use super::models::{AdapterChoice, LoraOf, Model};
 use super::named::{check_adapter, check_file, check_file_of_machine, check_model};
 use super::names::Names;
 use super::nearest::nearest;
@@ -120,7 +120,12 @@ pub(crate) fn resolve(
                 .map(|draft| check_model(found, directory, draft)),
             place: model.name.place,
             name: model.name.value,
-            adapters: model.adapters,
+            adapters_typed: (model.adapters.iter())
+                .map(|one| one.as_ref().map(|one| (one.place.clone(), one.key.clone())))
+                .collect(),
+            adapters: (model.adapters.into_iter())
+                .map(|one| one.map_or(AdapterChoice::Any, |one| one.value))
+                .collect(),
             sequences: model.sequences,
             context: model.context,
             queue: model.queue,

@@ -154,7 +154,8 @@ pub(crate) struct TypedTopic {
 pub(crate) struct TypedModel {
     pub(crate) name: Typed<String>,
     pub(crate) path: Option<Typed<String>>,
-    pub(crate) adapters: Vec<AdapterChoice>,
+    /// None where the file names none.
+    pub(crate) adapters: Vec<Option<Typed<AdapterChoice>>>,
     pub(crate) sequences: usize,
     pub(crate) context: Option<usize>,
     pub(crate) queue: usize,

@@ -47,8 +47,11 @@ impl Generator {
                 reason: format!("{} tokens were drawn, not {wanted}", sampled.len()),
             });
         }
+        self.in_steps.pop_front();
         let took = took.into();
         match took.ran {
+            // Whoever was in it was taken away, as it did not end: what it took is no measure of any other.
+            _ if !self.is_of_use(plan) => {}
             Some(ran) => self.costs.observe(plan.size, ran, now),
             None => self.costs.observe_at_most(plan.size, took.whole, now),
         }

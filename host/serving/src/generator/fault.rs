@@ -85,6 +85,11 @@ impl Groups {
             .collect()
     }
 
+    /// Those who are to be tried apart.
+    pub(crate) fn keys(&self) -> HashSet<u64> {
+        self.stack.iter().flatten().copied().collect()
+    }
+
     fn leave(&mut self, keys: &HashSet<u64>) {
         for group in &mut self.stack {
             group.retain(|key| !keys.contains(key));
@@ -104,6 +109,7 @@ impl Generator {
     /// The decoder refused or failed the step of `plan`. Nothing of it has happened: the tokens are as they were.
     pub(crate) fn failed(&mut self, plan: &StepPlan, error: &DecodeError) -> Verdict {
         Counters::add(&self.counters.failed_steps, 1);
+        self.in_steps.clear();
         if error.is_fatal() {
             return Verdict::Reload;
         }

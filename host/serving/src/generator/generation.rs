@@ -18,7 +18,7 @@ pub(super) enum Untold {
 }
 
 /// A request whose answers are being made.
-pub(super) struct Generation {
+pub(crate) struct Generation {
     pub(super) open: Open,
     pub(super) choices: Vec<Option<Choice>>,
     /// In order.
@@ -70,7 +70,7 @@ impl Generation {
     }
 
     /// Ends it with the answers it has.
-    pub(super) fn end(mut self, counters: &Counters) {
+    pub(crate) fn end(mut self, counters: &Counters) {
         if !self.hand_on() {
             return self.fail(counters, ModelError::Cancelled);
         }

@@ -26,7 +26,7 @@ mod step_plan;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) use deliver::Took;
 pub(crate) use draft::DraftModel;
 use drafting::Drafting;
 pub(crate) use fault::{Groups, Verdict};
-use generation::Generation;
+pub(crate) use generation::Generation;
 pub(crate) use moved::MovedGeneration;
 pub(crate) use step_plan::StepPlan;
 
@@ -112,6 +112,8 @@ pub(crate) struct Generator {
     none_late_before: Option<Moment>,
     /// Where a step failed without a known culprit: whom to try apart.
     groups: Groups,
+    /// Who is in the steps that were begun and have not ended, in their order: one, or one and the step after it.
+    in_steps: VecDeque<Vec<u64>>,
     /// Where other threads can see what is kept in blocks.
     known: Option<Arc<Known>>,
 }
@@ -151,6 +153,7 @@ impl Generator {
             beside: Beside::default(),
             none_late_before: None,
             groups: Groups::default(),
+            in_steps: VecDeque::new(),
             known,
         }
     }

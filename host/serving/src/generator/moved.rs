@@ -6,11 +6,23 @@
 use std::collections::HashSet;
 
 use super::Generator;
+use super::fault::Groups;
 use super::first_of;
 use super::generation::Generation;
+use crate::blocks::Blocks;
 use crate::replicas::{Burden, Wanted};
 use crate::sequence::Sequence;
 use crate::stats::Counters;
+
+/// What was given away of a scheduler that does not go on.
+#[derive(Default)]
+pub(crate) struct Abandoned {
+    pub(crate) moved: Vec<MovedGeneration>,
+    /// What has been in too many steps that ended like this.
+    pub(crate) failed: Vec<MovedGeneration>,
+    /// What has all its answers.
+    pub(crate) ended: Vec<Generation>,
+}
 
 /// A request on its way to another scheduler.
 pub(crate) struct MovedGeneration {
@@ -60,30 +72,101 @@ impl Generator {
         for index in (0..self.running.len()).rev() {
             self.preempt(index);
         }
+        self.take_all()
+    }
+
+    /// Takes all requests out, none of which runs.
+    fn take_all(&mut self) -> Vec<MovedGeneration> {
         let apart = self.groups.take();
         let mut numbers: Vec<u64> = self.requests.keys().copied().collect();
         numbers.sort_unstable();
         self.none_late_before = None;
-        let moved = numbers.into_iter().filter_map(|number| {
-            let generation = self.requests.remove(&number)?;
-            let keys = (first_of(number)..).take(generation.choices.len());
-            let sequences: Vec<Sequence> =
-                keys.filter_map(|key| self.waiting.remove(&key)).collect();
-            Some(MovedGeneration {
-                number,
-                apart: among(&sequences, &apart),
-                sequences,
-                generation,
-            })
-        });
+        self.to_tell.clear();
+        let numbers = numbers.into_iter();
+        let moved = numbers.filter_map(|number| self.take_out(number, &apart));
         moved.collect()
+    }
+
+    fn take_out(&mut self, number: u64, apart: &HashSet<u64>) -> Option<MovedGeneration> {
+        let generation = self.requests.remove(&number)?;
+        let keys = keys_of(number, &generation);
+        let sequences: Vec<Sequence> = keys.filter_map(|key| self.waiting.remove(&key)).collect();
+        Some(MovedGeneration {
+            number,
+            apart: among(&sequences, apart),
+            sequences,
+            generation,
+        })
+    }
+
+    /// Gives away the requests that no step has had a part of, and that are not to be tried apart, in the order of arrival.
+    pub(crate) fn give_away_unbegun(&mut self) -> Vec<MovedGeneration> {
+        self.hand_on();
+        let apart = self.groups.keys();
+        let is_unbegun = |(number, generation): &(&u64, &Generation)| {
+            let mut keys = keys_of(**number, generation);
+            !generation.open.has_begun()
+                && keys.all(|key| self.waiting.contains_key(&key) && !apart.contains(&key))
+        };
+        let unbegun = self.requests.iter().filter(is_unbegun);
+        let mut numbers: Vec<u64> = unbegun.map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        let numbers = numbers.into_iter();
+        let moved = numbers.filter_map(|number| self.take_out(number, &HashSet::new()));
+        moved.collect()
+    }
+
+    /// Gives away all requests while a step of theirs does not come to its end, or after a panic. Nobody is told anything here:
+    /// what they have to hear goes along. Those of the step are tried alone at first, and those that have been in too many steps
+    /// like this are apart from the others.
+    pub(crate) fn abandon(&mut self) -> Abandoned {
+        let mut keys: Vec<u64> = Vec::new();
+        for key in std::mem::take(&mut self.in_steps).into_iter().flatten() {
+            if self.index_of(key).is_some() && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let stepped = self.running.iter().filter(|one| keys.contains(&one.key));
+        let mut stepped: Vec<u64> = stepped.map(|one| one.request).collect();
+        stepped.sort_unstable();
+        stepped.dedup();
+        for index in (0..self.running.len()).rev() {
+            self.preempt(index);
+        }
+        self.groups.apart(&keys);
+        let mut abandoned = Abandoned {
+            ended: std::mem::take(&mut self.ended),
+            ..Abandoned::default()
+        };
+        for mut moved in self.take_all() {
+            let was_in = stepped.binary_search(&moved.number).is_ok();
+            if was_in && !moved.generation.open.lost(stepped.len() == 1) {
+                abandoned.failed.push(moved);
+                continue;
+            }
+            Counters::add(&self.counters.retried, usize::from(was_in));
+            abandoned.moved.push(moved);
+        }
+        abandoned
+    }
+
+    /// What is left of it after a panic is not relied on: it has no request and no block from now on, and its decoder is gone.
+    pub(crate) fn empty(&mut self) {
+        self.blocks = Blocks::new(self.shape.blocks).known_to(self.known.as_ref());
+        self.pinned.clear();
+        let _ = self.draft.lost();
+        self.requests.clear();
+        self.waiting.clear();
+        self.running.clear();
+        self.groups = Groups::default();
+        self.in_steps.clear();
     }
 
     /// Takes requests of another replica; those that its device was lost with are tried alone at first.
     pub(crate) fn take_over(&mut self, moved: Vec<MovedGeneration>) {
         let apart: Vec<u64> = moved.iter().flat_map(|moved| moved.apart.clone()).collect();
         for moved in moved {
-            Counters::add(&self.counters.moved, 1);
+            self.to_tell.insert(moved.number);
             let deadline = moved.generation.open.queue_key.deadline;
             self.none_late_before = self.none_late_before.into_iter().chain(deadline).min();
             let sequences = moved.sequences.into_iter();
@@ -95,6 +178,11 @@ impl Generator {
             self.groups.apart(&apart);
         }
     }
+}
+
+/// The keys of a request's answers.
+fn keys_of(number: u64, generation: &Generation) -> impl Iterator<Item = u64> + use<> {
+    (first_of(number)..).take(generation.choices.len())
 }
 
 fn among(sequences: &[Sequence], apart: &HashSet<u64>) -> Vec<u64> {

@@ -99,12 +99,16 @@ impl Generator {
         if !broken.is_empty() {
             return (plan, broken);
         }
+        // One that was begun ahead and is of no use is begun no more.
+        self.in_steps.clear();
         self.steps_at(&plan, now);
         (plan, broken)
     }
 
     /// Those in a step have waited until now.
     pub(super) fn steps_at(&mut self, plan: &StepPlan, now: Moment) {
+        let keys = plan.parts.iter().map(|part| part.key);
+        self.in_steps.push_back(keys.collect());
         for part in &plan.parts {
             if let Some(index) = self.index_of(part.key)
                 && let Some(generation) = self.requests.get_mut(&self.running[index].request)

@@ -372,12 +372,8 @@ fn of_texts_too_the_one_with_the_least_slack_goes_first() {
     };
     // A millisecond, and a tenth for each token.
     let step = |encoding: &mut Encoding, now: &mut Duration| {
-        let plan = encoding.plan(*now).unwrap();
-        let tokens: usize = encoding
-            .texts(&plan)
-            .iter()
-            .map(|text| text.tokens.len())
-            .sum();
+        let (plan, texts) = encoding.plan_with_texts(*now).unwrap();
+        let tokens: usize = texts.iter().map(|text| text.tokens.len()).sum();
         let took = Duration::from_micros(1000 + 100 * tokens as u64);
         *now += took;
         encoding.deliver(&plan, &[0.5, 0.5], *now, took).unwrap();
@@ -831,4 +827,78 @@ fn entities_are_those_of_transformers() {
         assert!(entities_there > 100, "{name}");
         assert_eq!(trimmed > 0, name.starts_with("modernbert"), "{name}");
     }
+}
+
+#[test]
+fn texts_that_no_step_had_a_part_of_are_given_away_and_those_of_one_that_does_not_end_are_tried_alone()
+ {
+    let limits = EncodingLimits {
+        step_tokens: 200,
+        texts: 2,
+        aging: Duration::from_secs(1),
+        width: 2,
+        output: EncoderOutput::Embedding,
+        labels: Vec::new(),
+    };
+    let encoding = || Encoding::new(limits.clone(), Arc::new(Counters::default()));
+    let (mut one, mut other) = (encoding(), encoding());
+    let now = Duration::ZERO;
+    let pending: Vec<Pending> = (1..=5)
+        .map(|tokens| {
+            let (submission, pending) = ask("", 0).submission(now, None);
+            one.submit(Submission {
+                burden: Default::default(),
+                work: Ok(Work::Encode {
+                    texts: vec![single(tokens)],
+                    recognizing: None,
+                }),
+                ..submission
+            });
+            pending
+        })
+        .collect();
+    let (begun, _) = one.plan_with_texts(now).unwrap();
+    let moved = one.give_away_unbegun();
+    assert_eq!(moved.len(), 3);
+    other.take_over(moved);
+    // The step of the first two does not end: they go on elsewhere, each alone, and nothing is told twice.
+    let (moved, failed) = one.abandon();
+    assert_eq!((moved.len(), failed.len()), (2, 0));
+    assert!(!one.has_work());
+    other.take_over(moved);
+    let took = Duration::from_millis(1);
+    one.deliver(&begun, &[0.5; 4], now, took).unwrap();
+    assert!(pending.iter().all(|pending| !pending.has_ended()));
+    let mut sizes = Vec::new();
+    while let Some((plan, texts)) = other.plan_with_texts(now) {
+        sizes.push(texts.len());
+        other
+            .deliver(&plan, &vec![0.25; texts.len() * 2], now, took)
+            .unwrap();
+    }
+    assert_eq!(sizes, [1, 1, 2, 1]);
+    for pending in &pending {
+        assert_eq!(pending.answer().made, Made::Embedding(vec![0.25; 2]));
+    }
+    // One that was alone in two steps that did not end has had its tries.
+    let (submission, pending) = ask("", 0).submission(now, None);
+    one.submit(Submission {
+        burden: Default::default(),
+        work: Ok(Work::Encode {
+            texts: vec![single(3)],
+            recognizing: None,
+        }),
+        ..submission
+    });
+    one.plan_with_texts(now).unwrap();
+    let (moved, failed) = one.abandon();
+    assert!(failed.is_empty());
+    other.take_over(moved);
+    other.plan_with_texts(now).unwrap();
+    let (moved, failed) = other.abandon();
+    assert_eq!((moved.len(), failed.len()), (0, 1));
+    for failed in failed {
+        failed.fail(&Counters::default(), ModelError::Closed);
+    }
+    assert_eq!(pending.error(), ModelError::Closed);
 }

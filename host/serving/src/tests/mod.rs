@@ -11,6 +11,7 @@ mod parts;
 mod phases;
 mod pins;
 mod replicas;
+mod returning;
 mod same;
 pub(crate) mod support;
 mod text;

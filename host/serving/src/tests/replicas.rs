@@ -13,7 +13,7 @@ use crate::{
     ReplicaStanding, load_replicas,
 };
 
-fn until(what: impl Fn() -> bool) {
+pub(super) fn until(what: impl Fn() -> bool) {
     for _ in 0..6000 {
         if what() {
             return;
@@ -23,28 +23,33 @@ fn until(what: impl Fn() -> bool) {
     panic!("it never came to be");
 }
 
-fn engines(count: usize) -> Vec<Engine> {
-    let first = Engine::start(EngineOptions {
+pub(super) fn engines(count: usize) -> Vec<Engine> {
+    let options = EngineOptions {
         memory_budget: 1000,
         ..EngineOptions::default()
-    });
+    };
+    engines_with(count, options)
+}
+
+pub(super) fn engines_with(count: usize, options: EngineOptions) -> Vec<Engine> {
+    let first = Engine::start(options);
     let others: Vec<Engine> = (1..count).map(|_| first.start_beside()).collect();
     std::iter::once(first).chain(others).collect()
 }
 
-fn other(history: &[u32], logits: &mut [f32]) {
+pub(super) fn other(history: &[u32], logits: &mut [f32]) {
     hashed(history, logits);
     logits.reverse();
 }
 
-fn lost() -> DecodeError {
+pub(super) fn lost() -> DecodeError {
     DecodeError::DeviceLost {
         reason: "it went away".into(),
     }
 }
 
 /// A model with a replica on each of these.
-fn load(
+pub(super) fn load(
     engines: &[Engine],
     shape: &DecoderShape,
     logits: &Arc<Logits>,
@@ -64,7 +69,7 @@ fn load(
     (model, controls)
 }
 
-fn two(sequences: usize) -> (Vec<Engine>, ModelHandle, Vec<Control>) {
+pub(super) fn two(sequences: usize) -> (Vec<Engine>, ModelHandle, Vec<Control>) {
     let engines = engines(2);
     let hashed: Arc<Logits> = Arc::new(hashed);
     let sizes = shape(8, 64, 256);
@@ -123,7 +128,7 @@ fn paced(engines: &[Engine]) -> (ModelHandle, Vec<Control>) {
 }
 
 /// Whether an answer is the one that it has alone, and was handed on once, token by token. Gives where it was made.
-fn check(ask: &Ask, pending: &Pending) -> String {
+pub(super) fn check(ask: &Ask, pending: &Pending) -> String {
     let (handed_on, result) = pending.wait();
     let answer = result.unwrap();
     let tidegate_contract::Made::Choices(choices) = answer.made else {

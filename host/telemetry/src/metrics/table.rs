@@ -212,7 +212,7 @@ families! {
     MODEL_RETRIED = Counter "tidegate_model_retried_requests_total", REQUESTS, &[MODEL], Load,
         "Requests that went on after a fault of the device";
     MODEL_MOVED = Counter "tidegate_model_moved_requests_total", REQUESTS, &[MODEL], Load,
-        "Requests that went on in another replica when their own could do no more";
+        "Requests that went to another replica: their own could do no more, or another was back";
     MODEL_TOKENS = Counter "tidegate_model_tokens_total", Unit::Of("tokens"), &[MODEL, label("kind", "prompt, cached, generated")], Load,
         "Tokens of prompts taken in, of prompts found in kept KV blocks, and of answers";
     MODEL_REASONING = Counter "tidegate_model_reasoning_tokens_total", Unit::Of("tokens"), &[MODEL], Load,
@@ -242,7 +242,7 @@ families! {
     MODEL_BETWEEN_TOKENS_SECONDS = Histogram "tidegate_model_between_tokens_seconds", Unit::Seconds, &[MODEL], Load,
         "Time from one token of an answer to the next, of those of the stream";
     REPLICA_SERVES = Gauge "tidegate_replica_serves", Unit::Truth, &[MODEL, REPLICA, ON_ADAPTER], Now,
-        "Whether the replica takes requests: it is neither loaded again nor left out";
+        "Whether the replica takes requests: it is neither loaded again, stalled nor left out";
     REPLICA_RUNNING = Gauge "tidegate_replica_running_sequences", Unit::Of("sequences"), &[MODEL, REPLICA, ON_ADAPTER], Now,
         "Answers or texts in its making";
     REPLICA_KV_USED = Gauge "tidegate_replica_used_kv_blocks", Unit::Of("blocks"), &[MODEL, REPLICA, ON_ADAPTER], Now,

@@ -9,6 +9,7 @@ use super::size;
 use crate::commands::host::{HostArguments, client};
 use crate::commands::{print, print_json};
 use crate::exit::Failure;
+use crate::health::tried_again;
 
 /// Load a model of a running pipeline again, or put another in its place; old requests finish on the old one.
 #[derive(Args)]
@@ -84,7 +85,8 @@ fn replica_line(number: usize, replica: &ReplicaReport) -> String {
     text += &match replica.standing {
         ReplicaState::Serves => String::new(),
         ReplicaState::Away => ", away: it is loaded again".to_owned(),
-        ReplicaState::LeftOut => format!(", left out: {}", replica.reason),
+        ReplicaState::Stalled => ", stalled: what it was asked goes to the others".to_owned(),
+        ReplicaState::LeftOut => format!(", left out: {}{}", replica.reason, tried_again(replica)),
     };
     if replica.blocks > 0 {
         text += &format!(", KV blocks {} of {}", replica.blocks_used, replica.blocks);
@@ -106,7 +108,11 @@ fn lora_line(lora: &LoraReport) -> String {
 
 /// A model in two lines, and one for each of its low-rank adapters, and of its replicas if it has several.
 pub(crate) fn line(model: &ModelReport) -> String {
-    let state = if model.loaded { "" } else { ", not loaded" };
+    let state = match (model.loaded, model.away) {
+        (false, _) => ", not loaded",
+        (true, true) => ", away: requests wait",
+        (true, false) => "",
+    };
     let mut text = format!(
         "model {}: {} {}{state}\n  {} on {}, context {}",
         model.name,

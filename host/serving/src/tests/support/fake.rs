@@ -79,6 +79,7 @@ struct Inner {
     broken: Mutex<Vec<String>>,
     refuses: Mutex<Option<Box<Refuses>>>,
     loads: AtomicU64,
+    failed_loads: AtomicU64,
     steps: AtomicU64,
     failing_loads: AtomicU64,
 }
@@ -137,6 +138,10 @@ impl Control {
         self.inner.loads.load(Ordering::SeqCst)
     }
 
+    pub(crate) fn failed_loads(&self) -> u64 {
+        self.inner.failed_loads.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn steps(&self) -> u64 {
         self.inner.steps.load(Ordering::SeqCst)
     }
@@ -167,6 +172,7 @@ impl Fake {
             broken: Mutex::default(),
             refuses: Mutex::default(),
             loads: AtomicU64::new(0),
+            failed_loads: AtomicU64::new(0),
             steps: AtomicU64::new(0),
             failing_loads: AtomicU64::new(0),
         });
@@ -182,6 +188,7 @@ impl Fake {
                 .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
                 .is_ok()
             {
+                inner.failed_loads.fetch_add(1, Ordering::SeqCst);
                 return Err("the driver restarts".to_owned());
             }
             inner.loads.fetch_add(1, Ordering::SeqCst);

@@ -1,0 +1,450 @@
+//! Replicas that come back, that do not go on, and what becomes of what they were asked meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tidegate_contract::{
+    DecodeError, Decoder, DecoderShape, Model, ModelError, Sampled, StepSequence,
+};
+
+use super::replicas::{check, engines, engines_with, load, lost, other, until};
+use super::support::*;
+use crate::{
+    Engine, EngineOptions, ModelHandle, ModelLoader, ModelOptions, ModelSource, Pauses,
+    ReplicaStanding, ReplicaStats, load_replicas,
+};
+
+fn two_with(options: EngineOptions, sequences: usize) -> (Vec<Engine>, ModelHandle, Vec<Control>) {
+    let engines = engines_with(2, options);
+    let logits: Arc<Logits> = Arc::new(hashed);
+    let sizes = shape(8, 64, 256);
+    let (model, controls) = load(&engines, &sizes, &logits, || at_once(sequences));
+    (engines, model.unwrap(), controls)
+}
+
+fn short_pauses() -> EngineOptions {
+    EngineOptions {
+        memory_budget: 250,
+        pauses: Pauses {
+            first: Duration::from_millis(20),
+            longest: Duration::from_millis(40),
+        },
+        ..EngineOptions::default()
+    }
+}
+
+/// An engine that is taken for stalled soon.
+fn soon_stalled() -> EngineOptions {
+    EngineOptions {
+        stalled_after: Duration::from_secs(1),
+        ..EngineOptions::default()
+    }
+}
+
+fn replica(model: &ModelHandle, number: usize) -> ReplicaStats {
+    model.stats().replicas[number].clone()
+}
+
+fn answered(model: &ModelHandle) -> Vec<u64> {
+    let replicas = model.stats().replicas;
+    replicas.iter().map(|one| one.answered).collect()
+}
+
+fn asks(count: usize, tokens: u32) -> Vec<Ask> {
+    let asks = (0..count).map(|n| ask(&format!("request {n}"), tokens));
+    asks.collect()
+}
+
+/// Loses the device of a replica whose steps wait for the test; it cannot be loaded again from then on.
+fn lose_for_good(control: &Control) {
+    control.entered();
+    control.fail_loads(u64::MAX);
+    control.then(Then::Fail(lost()));
+    control.run_free();
+}
+
+fn all_serve(model: &ModelHandle) -> bool {
+    let replicas = model.stats().replicas;
+    (replicas.iter()).all(|one| one.standing == ReplicaStanding::Serves)
+}
+
+#[test]
+fn a_replica_that_is_left_out_is_tried_again_and_serves_when_it_can() {
+    let (engines, model, controls) = two_with(short_pauses(), 2);
+    let asks = asks(6, 12);
+    controls[0].hold();
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    lose_for_good(&controls[0]);
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
+    }
+    let is_left_out = || matches!(replica(&model, 0).standing, ReplicaStanding::LeftOut(reason) if reason.contains("the driver restarts"));
+    until(is_left_out);
+    let gone = replica(&model, 0);
+    assert!(
+        gone.again
+            .is_some_and(|again| again <= Duration::from_millis(40)),
+        "{gone:?}"
+    );
+    assert_eq!(gone.memory, 0);
+    // Between two tries.
+    until(|| engines[0].stats().used == 100);
+    assert!(!model.stats().away, "the other serves");
+    // It is tried time after time, and is left out after each.
+    let tried = controls[0].failed_loads();
+    until(|| controls[0].failed_loads() >= tried + 3);
+    until(is_left_out);
+    assert_eq!(model.stats().reloads, 0);
+    controls[0].fail_loads(0);
+    until(|| all_serve(&model));
+    let back = replica(&model, 0);
+    assert_eq!((back.again, back.reloads, back.memory), (None, 1, 100));
+    assert_eq!(engines[0].stats().used, 200);
+    let before = answered(&model);
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
+    }
+    let after = answered(&model);
+    assert!(after[0] > before[0], "{before:?} {after:?}");
+    // Lost again, it is loaded again as ever.
+    controls[0].hold();
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    controls[0].entered();
+    controls[0].then(Then::Fail(lost()));
+    controls[0].run_free();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
+    }
+    until(|| replica(&model, 0).reloads == 2);
+    assert_eq!(model.stats().failed, 0);
+    controls[0].is_sound();
+}
+
+#[test]
+fn a_replica_whose_memory_others_have_is_back_when_that_is_free() {
+    let (engines, model, controls) = two_with(short_pauses(), 2);
+    controls[0].hold();
+    let asked = ask("request", 12);
+    let pending = asked.of(&model);
+    lose_for_good(&controls[0]);
+    check(&asked, &pending);
+    until(|| matches!(replica(&model, 0).standing, ReplicaStanding::LeftOut(_)));
+    let (load, _other) = Fake::loader(shape(2, 8, 64), Arc::new(hashed));
+    // What is being tried has its memory for a moment.
+    let mut load = Some(load);
+    until(|| engines[0].stats().used == 100);
+    let mut loaded = engines[0].load(
+        "other",
+        source(load.take().unwrap(), ModelOptions::default()),
+    );
+    while loaded.is_err() {
+        let (load, _other) = Fake::loader(shape(2, 8, 64), Arc::new(hashed));
+        loaded = engines[0].load("other", source(load, ModelOptions::default()));
+    }
+    controls[0].fail_loads(0);
+    until(
+        || matches!(replica(&model, 0).standing, ReplicaStanding::LeftOut(reason) if reason == "it needs 100 bytes, 50 of the budget are free"),
+    );
+    engines[0].unload("other").unwrap();
+    until(|| all_serve(&model));
+    assert_eq!(engines[0].stats().used, 200);
+}
+
+#[test]
+fn the_last_that_is_given_up_ends_those_that_are_tried_again() {
+    let (engines, model, controls) = two_with(short_pauses(), 2);
+    for control in &controls {
+        control.hold();
+    }
+    let asks = asks(4, 12);
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    for control in &controls {
+        lose_for_good(control);
+    }
+    for pending in &pending {
+        assert!(matches!(pending.error(), ModelError::Device(_)));
+    }
+    until(|| model.stats().closed);
+    until(|| engines[0].stats().used == 0);
+    let tried: u64 = controls.iter().map(Control::failed_loads).sum();
+    std::thread::sleep(Duration::from_millis(400));
+    let now: u64 = controls.iter().map(Control::failed_loads).sum();
+    // One may have been under way.
+    assert!(now <= tried + 1, "nobody is tried any more");
+}
+
+#[test]
+fn what_waits_goes_to_a_replica_that_is_back_and_what_has_begun_stays() {
+    let (_engines, model, controls) = two_with(EngineOptions::default(), 1);
+    for control in &controls {
+        control.hold();
+    }
+    let asks = asks(9, 30);
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    controls[0].entered();
+    controls[0].then(Then::Fail(lost()));
+    controls[0].run_free();
+    for _ in 0..3 {
+        controls[1].step();
+    }
+    until(|| model.stats().reloads == 1);
+    // What it had is in the other by now, which hears of its return between two steps.
+    for _ in 0..3 {
+        controls[1].step();
+    }
+    until(|| answered(&model)[0] >= 3);
+    assert_eq!(answered(&model)[1], 0, "it is in a step");
+    controls[1].entered();
+    controls[1].then(Then::Run);
+    controls[1].run_free();
+    let made: Vec<String> = (asks.iter().zip(&pending))
+        .map(|(ask, pending)| check(ask, pending))
+        .collect();
+    // Whoever ran on the device that was lost goes on where it has gone, and its last part is made there.
+    let first = made.iter().filter(|made| *made == "device 0, device 1");
+    assert_eq!(first.count(), 1, "{made:?}");
+    let there = made.iter().filter(|made| *made == "device 1").count();
+    let back = made.iter().filter(|made| *made == "device 0").count();
+    assert!(there >= 1 && back >= 3 && there + back == 8, "{made:?}");
+    until(|| model.stats().running == 0);
+    for replica in model.replicas_for_tests() {
+        until(|| replica.load.answers() == 0);
+    }
+}
+
+#[test]
+fn what_a_replica_was_asked_that_does_not_go_on_is_made_by_the_others() {
+    let (_engines, model, controls) = two_with(soon_stalled(), 2);
+    controls[0].hold();
+    let asks = asks(8, 12);
+    let mut pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    controls[0].step();
+    controls[0].step();
+    controls[0].entered();
+    // These come while its step runs, and wait before its door.
+    pending.extend(asks.iter().map(|ask| ask.of(&model)));
+    let cancelled = ask("cancelled", 200);
+    let gone: Vec<Pending> = (0..2).map(|_| cancelled.of(&model)).collect();
+    for gone in &gone {
+        model.cancel(gone.id);
+    }
+    let made: Vec<String> = (asks.iter().chain(&asks).zip(&pending))
+        .map(|(ask, pending)| check(ask, pending))
+        .collect();
+    assert!(made.contains(&"device 0, device 1".to_owned()), "{made:?}");
+    for gone in &gone {
+        assert_eq!(gone.error(), ModelError::Cancelled);
+    }
+    let stalled = replica(&model, 0);
+    assert_eq!(stalled.standing, ReplicaStanding::Stalled);
+    assert_eq!((stalled.running, model.stats().failed), (0, 0));
+    assert!(!model.stats().away);
+    // It is asked nothing new.
+    for ask in &asks {
+        assert_eq!(check(ask, &ask.of(&model)), "device 1");
+    }
+    controls[0].run_free();
+    until(|| all_serve(&model));
+    // How long that step took is no measure: it has its share of what comes.
+    let others: Vec<Ask> = (0..8).map(|n| ask(&format!("another {n}"), 12)).collect();
+    let pending: Vec<Pending> = others.iter().map(|ask| ask.of(&model)).collect();
+    for (ask, pending) in others.iter().zip(&pending) {
+        check(ask, pending);
+    }
+    let answered = answered(&model);
+    assert!(answered[0] > 0, "{answered:?}");
+    for control in &controls {
+        control.is_sound();
+    }
+    for replica in model.replicas_for_tests() {
+        until(|| replica.load.answers() == 0);
+    }
+}
+
+#[test]
+fn where_none_goes_on_requests_wait_for_the_first_that_does() {
+    let (_engines, model, controls) = two_with(soon_stalled(), 2);
+    for control in &controls {
+        control.hold();
+    }
+    let asks = asks(6, 12);
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    for control in &controls {
+        control.entered();
+    }
+    until(|| model.stats().away);
+    let late = asks[0].of(&model);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(pending.iter().all(|pending| !pending.has_ended()));
+    controls[1].run_free();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
+    }
+    check(&asks[0], &late);
+    assert!(!model.stats().away);
+    controls[0].run_free();
+    until(|| all_serve(&model));
+    for control in &controls {
+        control.is_sound();
+    }
+}
+
+#[test]
+fn one_that_no_replica_comes_to_the_end_of_takes_no_other_along() {
+    let (_engines, model, controls) = two_with(soon_stalled(), 4);
+    for control in &controls {
+        control.refuse(|step| {
+            let poison = prompt("poison");
+            let has = |tokens: &[u32]| tokens.windows(6).any(|window| poison.ends_with(window));
+            if step.iter().any(|one| has(&one.tokens)) {
+                std::thread::sleep(Duration::from_millis(2500));
+            }
+            None
+        });
+    }
+    let asks = asks(6, 12);
+    let poison = ask("poison", 12).of(&model);
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    let error = poison.error();
+    let ModelError::Device(reason) = &error else {
+        panic!("{error:?}");
+    };
+    assert!(reason.contains("does not go on"), "{reason}");
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
+    }
+}
+
+/// A decoder that panics where nobody counts on it.
+struct Panics {
+    inner: Box<dyn Decoder>,
+    now: Arc<AtomicBool>,
+}
+
+impl Decoder for Panics {
+    fn shape(&self) -> &DecoderShape {
+        self.inner.shape()
+    }
+
+    fn memory(&self) -> u64 {
+        self.inner.memory()
+    }
+
+    fn step(
+        &mut self,
+        step: &[StepSequence],
+        sampled: &mut Vec<Sampled>,
+    ) -> Result<(), DecodeError> {
+        self.inner.step(step, sampled)
+    }
+
+    fn logits(&mut self, step: &[StepSequence], logits: &mut Vec<f32>) -> Result<(), DecodeError> {
+        self.inner.logits(step, logits)
+    }
+
+    fn runs_ahead(&self) -> bool {
+        assert!(!self.now.swap(false, Ordering::SeqCst), "it was told to");
+        false
+    }
+}
+
+#[test]
+fn a_thread_that_panics_goes_on_with_models_that_are_loaded_again() {
+    for count in [1, 2] {
+        let engines = engines(count);
+        let now = Arc::new(AtomicBool::new(false));
+        let (sources, controls): (Vec<ModelSource>, Vec<Control>) = engines
+            .iter()
+            .map(|_| {
+                let (load, control) = Fake::loader(shape(8, 64, 256), Arc::new(hashed));
+                let ModelLoader::Decoder(mut load) = load else {
+                    unreachable!("a decoder")
+                };
+                let now = Arc::clone(&now);
+                let load = move || -> Result<Box<dyn Decoder>, String> {
+                    let (inner, now) = (load()?, Arc::clone(&now));
+                    Ok(Box::new(Panics { inner, now }))
+                };
+                let load = ModelLoader::Decoder(Box::new(load));
+                (source(load, at_once(2)), control)
+            })
+            .unzip();
+        let model = load_replicas("m", engines.iter().zip(sources).collect(), &[]).unwrap();
+        for control in &controls {
+            control.hold();
+        }
+        let asks = asks(6, 12);
+        let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+        for control in &controls {
+            control.step();
+            control.entered();
+        }
+        now.store(true, Ordering::SeqCst);
+        for control in &controls {
+            control.then(Then::Run);
+            control.run_free();
+        }
+        for (ask, pending) in asks.iter().zip(&pending) {
+            check(ask, pending);
+        }
+        until(|| model.stats().reloads == 1);
+        let stats = model.stats();
+        assert!(stats.retried >= 1 && stats.failed == 0, "{stats:?}");
+        assert!(!now.load(Ordering::SeqCst) && !engines[0].stats().closed);
+        let again = ask("after that", 6);
+        check(&again, &again.of(&model));
+        for control in &controls {
+            control.is_sound();
+        }
+    }
+}
+
+#[test]
+fn a_replica_whose_engine_has_ended_is_left_out_and_asked_nothing() {
+    let (engines, model, _controls) = two_with(EngineOptions::default(), 2);
+    engines[0].close();
+    let is_out = |standing: ReplicaStanding| matches!(standing, ReplicaStanding::LeftOut(reason) if reason == "its engine has ended");
+    until(|| is_out(replica(&model, 0).standing));
+    for ask in asks(4, 6) {
+        assert_eq!(check(&ask, &ask.of(&model)), "device 1");
+    }
+    assert!(!model.stats().away);
+    engines[1].close();
+    until(|| model.stats().away);
+}
+
+#[test]
+fn requests_that_wait_for_replaced_replicas_are_counted_whichever_is_left() {
+    let engines = engines(2);
+    let sizes = shape(8, 64, 256);
+    let logits: [Arc<Logits>; 2] = [Arc::new(hashed), Arc::new(other)];
+    let (model, controls) = load(&engines, &sizes, &logits[0], || at_once(1));
+    let model = model.unwrap();
+    for control in &controls {
+        control.hold();
+    }
+    let asks = asks(6, 100);
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    controls[0].run_free();
+    until(|| answered(&model)[0] == 3);
+    std::thread::scope(|scope| {
+        let loading = scope.spawn(|| load(&engines, &sizes, &logits[1], || at_once(1)).0);
+        while !loading.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+            controls[1].step();
+        }
+        loading.join().unwrap().unwrap()
+    });
+    // The first is gone, and the other has one that runs.
+    until(|| model.stats().replaced.memory == 100);
+    let replaced = model.stats().replaced;
+    assert_eq!((replaced.running, replaced.waiting), (1, 2), "{replaced:?}");
+    controls[1].run_free();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
+    }
+    until(|| model.stats().replaced.memory == 0);
+    assert_eq!(model.stats().replaced.waiting, 0);
+}

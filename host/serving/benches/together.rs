@@ -3,7 +3,8 @@
 //! The engine, its scheduler and its structures are those of a run. The decoder is none: it sleeps as long as a device
 //! would compute, 2 ms for a step and 40 us for each of its rows, and what it draws are numbers by chance, by the rules that
 //! kernels are held to. A token is a byte, so that a form has many tokens that must come; with a vocabulary of words there are
-//! fewer. A line of JSON for each measurement, the median of its rounds.
+//! fewer. And what choosing a replica adds to a request's submission, on the thread of whoever asks. A line of JSON for each
+//! measurement, the median of its rounds.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tidegate_contract::{
 };
 use tidegate_reference::sampling::draw;
 use tidegate_serving::{
-    Engine, EngineOptions, ModelHandle, ModelLoader, ModelOptions, ModelSource,
+    Engine, EngineOptions, ModelHandle, ModelLoader, ModelOptions, ModelSource, load_replicas,
 };
 use tidegate_text::Tokenizer;
 
@@ -106,6 +107,10 @@ fn tokenizer() -> Arc<Tokenizer> {
 }
 
 fn model(engine: &Engine, max_rows: usize) -> ModelHandle {
+    engine.load("sleeps", source(max_rows)).unwrap()
+}
+
+fn source(max_rows: usize) -> ModelSource {
     let shape = DecoderShape {
         vocabulary: VOCABULARY,
         context: 1024,
@@ -115,7 +120,7 @@ fn model(engine: &Engine, max_rows: usize) -> ModelHandle {
         loras: 0,
     };
     let load = move || Ok(Box::new(Sleeps(shape.clone())) as Box<dyn Decoder>);
-    let source = ModelSource {
+    ModelSource {
         tokenizer: tokenizer(),
         facts: ModelFacts {
             name: "sleeps".into(),
@@ -127,8 +132,7 @@ fn model(engine: &Engine, max_rows: usize) -> ModelHandle {
         bytes: 0,
         load: ModelLoader::Decoder(Box::new(load)),
         options: ModelOptions::default(),
-    };
-    engine.load("sleeps", source).unwrap()
+    }
 }
 
 enum Heard {
@@ -278,7 +282,65 @@ fn forms(batch: usize) {
     println!("{line}");
 }
 
+struct Deaf;
+
+impl Reply for Deaf {
+    fn token(&mut self, _: u32, _: u32, _: &str) {}
+
+    fn done(self: Box<Self>, _: Result<Answer, ModelError>) {}
+}
+
+/// Microseconds of a submission: the prompt is rendered and encoded, and a replica is chosen.
+fn choosing(replicas: usize) {
+    const REQUESTS: u64 = 512;
+    let first = Engine::start(EngineOptions::default());
+    let others: Vec<Engine> = (1..replicas).map(|_| first.start_beside()).collect();
+    let engines = std::iter::once(&first).chain(&others);
+    let sources = engines.map(|engine| (engine, source(512)));
+    let model = load_replicas("sleeps", sources.collect(), &[]).unwrap();
+    let rounds = (0..ROUNDS).map(|_| {
+        let began = Instant::now();
+        for number in 0..REQUESTS {
+            let content = format!("{number:03} {}", "x".repeat(393));
+            let request = Request {
+                id: RequestId(number),
+                attempt: 1,
+                seed: number,
+                task: ModelTask::Generate {
+                    prompt: Prompt::Chat(vec![Message::new(Role::User, content)].into()),
+                    forced_prefix: Vec::new(),
+                    parameters: Parameters {
+                        max_tokens: 1,
+                        ..Parameters::default()
+                    },
+                },
+                class: 0,
+                deadline: None,
+                reply: Box::new(Deaf),
+            };
+            assert!(model.submit(request).is_ok());
+        }
+        let took = began.elapsed().as_secs_f64() * 1e6 / REQUESTS as f64;
+        // What is asked is no part of it: the next round begins when nothing is left of this one.
+        for number in 0..REQUESTS {
+            model.cancel(RequestId(number));
+        }
+        while model.stats().waiting + model.stats().running > 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        took
+    });
+    let line = json!({
+        "what": "submissions of prompts of 400 tokens", "replicas": replicas,
+        "submission_us": median(rounds.collect()),
+    });
+    println!("{line}");
+}
+
 fn main() {
+    for replicas in [1, 2, 4, 16] {
+        choosing(replicas);
+    }
     for max_rows in [512, 2048, 8192] {
         equal_prompts(max_rows);
     }

@@ -519,13 +519,14 @@ fn documents_are_encoded_beside_what_else_is_asked() {
 
 #[test]
 fn requests_take_turns_in_having_their_documents_encoded() {
-    let (engine, model, _) = ranking(ScoreScale::Raw);
+    let (engine, model, kept) = ranking(ScoreScale::Raw);
     engine.encodes(0);
     let large = rank_many(&model, 4, 64 << 10, &ask("", 0));
     let small = rank_many(&model, 3, 4, &ask("", 0));
     // The query of each, and a piece of each.
     engine.encodes(4);
     assert_eq!(small.answer().made, Made::Relevance(vec![5.0; 3]));
+    assert_eq!(*kept.calls.lock().unwrap(), [[3]]);
     assert!(!large.has_ended());
     engine.encodes(usize::MAX);
     let Made::Relevance(scores) = large.answer().made else {

@@ -16,8 +16,9 @@ pub(crate) struct StoredAnswer {
     finish: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     logprobs: Vec<StoredLogprob>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    said: Vec<Run>,
+    /// Absent in entries of before they were kept, and where there are no log-probabilities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said: Option<Vec<Run>>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reasoning: String,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -46,8 +47,9 @@ struct StoredChoice {
     finish: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     logprobs: Vec<StoredLogprob>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    said: Vec<Run>,
+    /// Absent in entries of before they were kept, and where there are no log-probabilities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said: Option<Vec<Run>>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reasoning: String,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -71,7 +73,7 @@ impl StoredAnswer {
             reasoning_tokens: 0,
             calls: Vec::new(),
             logprobs: Vec::new(),
-            said: Vec::new(),
+            said: None,
             others: Vec::new(),
             embedding: None,
             labels: None,
@@ -158,8 +160,11 @@ impl StoredAnswer {
 
 impl StoredChoice {
     fn into_choice(self) -> Choice {
+        // Without runs, as it was told before there were any: all but the thoughts.
+        let reasoning = self.reasoning_tokens as usize;
+        let said = (self.said).unwrap_or_else(|| vec![(reasoning, self.logprobs.len())]);
         let is_said = |number: usize| {
-            let mut runs = self.said.iter();
+            let mut runs = said.iter();
             runs.any(|(from, to)| (*from..*to).contains(&number))
         };
         Choice {
@@ -198,7 +203,7 @@ fn store_logprob(logprob: &TokenLogprob) -> StoredLogprob {
     (logprob.token, logprob.logprob, logprob.top.clone())
 }
 
-fn said(logprobs: &[TokenLogprob]) -> Vec<Run> {
+fn said(logprobs: &[TokenLogprob]) -> Option<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     for (number, _) in logprobs.iter().enumerate().filter(|(_, each)| each.said) {
         match runs.last_mut() {
@@ -206,7 +211,7 @@ fn said(logprobs: &[TokenLogprob]) -> Vec<Run> {
             _ => runs.push((number, number + 1)),
         }
     }
-    runs
+    (!logprobs.is_empty()).then_some(runs)
 }
 
 #[cfg(test)]
@@ -230,6 +235,19 @@ mod tests {
         let bytes = serde_json::to_vec(&StoredAnswer::of(answer)).unwrap();
         let stored: StoredAnswer = serde_json::from_slice(&bytes).unwrap();
         stored.into_answer(tokens)
+    }
+
+    #[test]
+    fn an_entry_of_before_says_of_all_behind_the_thoughts_that_they_are_content() {
+        let old = r#"{"text": "b", "finish": "stop", "logprobs": [[1, -0.5, []], [2, -0.25, []]], "reasoning": "a",
+            "reasoning_tokens": 1, "prompt_tokens": 3, "timings_ms": [1, 2, 3]}"#;
+        let stored: StoredAnswer = serde_json::from_str(old).unwrap();
+        let Made::Choices(choices) = stored.into_answer(&[1, 2]).made else {
+            panic!("no choices");
+        };
+        let logprobs = choices[0].logprobs.iter();
+        let said: Vec<(u32, bool)> = logprobs.map(|of| (of.token, of.said)).collect();
+        assert_eq!(said, [(1, false), (2, true)]);
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     documents: Sender<Asked>,
     /// Requests whose documents are being encoded.
     rankings: AtomicUsize,
+    /// Since when a piece of documents is being encoded, milliseconds since time began; 0 where none is.
+    piece_since: AtomicU64,
     /// How many more pieces of documents a test lets be encoded.
     #[cfg(test)]
     pub(crate) pieces: AtomicUsize,
@@ -127,10 +129,29 @@ impl Shared {
         self.rankings.fetch_sub(1, Ordering::AcqRel);
     }
 
+    /// Requests whose documents are being encoded here.
+    pub(crate) fn rankings(&self) -> usize {
+        self.rankings.load(Ordering::Acquire)
+    }
+
+    /// A piece of documents is being encoded since then, or none.
+    pub(crate) fn encodes_since(&self, since: Option<Moment>) {
+        let since = since.map_or(0, |since| (since.as_millis() as u64).max(1));
+        self.piece_since.store(since, Ordering::Relaxed);
+    }
+
+    /// For how long one piece of documents is being encoded.
+    pub(crate) fn silent_encoding(&self) -> Duration {
+        match self.piece_since.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => self.now().saturating_sub(Duration::from_millis(since)),
+        }
+    }
+
     /// Sends the cancellation of a request whose documents may still be encoded, and which then is in one of these engines;
     /// false if too many wait already.
     pub(crate) fn cancel_ranking(&self, id: RequestId, engines: &[Arc<Shared>]) -> bool {
-        if self.rankings.load(Ordering::Acquire) == 0 {
+        if self.rankings() == 0 {
             return true;
         }
         let Some(permit) = self.cancellations.take(0) else {
@@ -181,12 +202,22 @@ impl Drop for Ending {
     }
 }
 
+/// Closes the engine if a thread that it cannot be without ends, however it does.
+struct Closing(Arc<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// The models of one adapter, served by one thread.
 ///
 /// Steps of different models take turns, with equal shares of the adapter's time. Within a model requests go by class,
 /// least slack (the time to the deadline beyond the work left) and arrival, and rise by a class for each
 /// [`crate::ModelOptions::aging`] that they wait: a request of class c that arrives at t is overtaken by nothing that
-/// arrives after t + (c + 1) * aging, however much comes.
+/// arrives after t + (c + 1) * aging, however much comes. Documents to be ranked are encoded before that, by another thread, in an
+/// order that keeps this too.
 ///
 /// Dropping the engine ends its threads, and every request with [`ModelError::Closed`].
 pub struct Engine {
@@ -229,6 +260,7 @@ impl Engine {
             commands,
             documents,
             rankings: AtomicUsize::new(0),
+            piece_since: AtomicU64::new(0),
             #[cfg(test)]
             pieces: AtomicUsize::new(usize::MAX),
             cancellations: Places::new(CANCELLATIONS),
@@ -253,7 +285,11 @@ impl Engine {
         let for_documents = Arc::clone(&shared);
         let encoder = thread::Builder::new()
             .name("tidegate-documents".into())
-            .spawn(move || documents::run(&for_documents, &to_encode));
+            .spawn(move || {
+                // Without it there is no ranking, and nobody would hear of it.
+                let closing = Closing(for_documents);
+                documents::run(&closing.0, &to_encode);
+            });
         let failed = thread.as_ref().err().or(loader.as_ref().err());
         let failed = failed.or(encoder.as_ref().err());
         if let Some(error) = failed {

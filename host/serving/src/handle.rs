@@ -59,12 +59,13 @@ impl ModelHandle {
         &self.slot.name
     }
 
-    /// For how long the engine's thread has been in one round: it sleeps for a second at most, and else takes steps. Of several
-    /// replicas the longest.
+    /// For how long the engine's thread has been in one round: it sleeps for a second at most, and else takes steps; or that for
+    /// documents at one piece of them. Of several replicas the longest.
     #[must_use]
     pub fn silent(&self) -> std::time::Duration {
         let engines = self.engines();
-        let silent = engines.iter().map(|engine| engine.silent());
+        let silent = engines.iter();
+        let silent = silent.map(|engine| engine.silent().max(engine.silent_encoding()));
         silent.max().unwrap_or_default()
     }
 
@@ -151,7 +152,11 @@ impl Model for ModelHandle {
             (ModelTask::Rank { query, documents }, Makes::Relevance) => {
                 let both = (Arc::clone(&replicas), Arc::clone(loaded));
                 let ranking = Ranking::new(both, placed, query, documents);
-                first.engine.rank(ranking);
+                replicas
+                    .least_ranking()
+                    .unwrap_or(first)
+                    .engine
+                    .rank(ranking);
             }
             (task, _) => {
                 let work = loaded.work(request.seed, task);
@@ -164,12 +169,13 @@ impl Model for ModelHandle {
     /// With very many cancellations before it one is dropped, and the request goes on to its end.
     fn cancel(&self, id: RequestId) {
         let engines = self.engines();
-        let sent = engines
-            .iter()
-            .fold(true, |sent, engine| engine.cancel(id) & sent);
-        let sent = engines.iter().fold(sent, |sent, engine| {
+        // In this order: one that has no documents to be encoded any more was submitted before, and so before it is cancelled.
+        let sent = engines.iter().fold(true, |sent, engine| {
             engine.cancel_ranking(id, &engines) & sent
         });
+        let sent = engines
+            .iter()
+            .fold(sent, |sent, engine| engine.cancel(id) & sent);
         if !sent {
             tracing::warn!(
                 request = id.0,

@@ -192,6 +192,7 @@ fn load(
         end_tokens,
         most_choices: options.most_choices.max(1),
         truncate: options.truncate,
+        aging: options.aging,
         places,
         counters: Arc::clone(&counters),
         away: AtomicBool::new(false),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tidegate_contract::{
     Conversation, FunctionChoice, MOST_DOCUMENTS, Makes, Message, ModelError, ModelFacts,
@@ -44,6 +45,8 @@ pub(crate) struct Loaded {
     pub(crate) end_tokens: Vec<u32>,
     pub(crate) most_choices: u32,
     pub(crate) truncate: bool,
+    /// How long a request waits until it has risen by a class.
+    pub(crate) aging: Duration,
     pub(crate) places: Arc<Places>,
     pub(crate) counters: Arc<Counters>,
     /// What it has to do.

@@ -173,6 +173,13 @@ impl Replicas {
         serving.find(|replica| !replica.engine.is_closed())
     }
 
+    /// The one whose engine has the fewest requests with documents to encode.
+    pub(crate) fn least_ranking(&self) -> Option<&Replica> {
+        let open = self.serving.iter();
+        let open = open.filter(|replica| !replica.engine.is_closed());
+        open.min_by_key(|replica| replica.engine.rankings())
+    }
+
     /// The one that is expected to have a request done first.
     pub(crate) fn choose(&self, wanted: &Wanted) -> Option<Chosen<'_>> {
         best(&self.serving, wanted)

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tidegate_contract::{
-    Aggregation, DecodeError, Encoder, EncoderOutput, EncoderText, MOST_DOCUMENTS, Made, Makes,
-    Model, ModelError, ModelTask, ScoreScale,
+    Aggregation, CLASS_BESIDE, DecodeError, Encoder, EncoderOutput, EncoderText, MOST_DOCUMENTS,
+    Made, Makes, Model, ModelError, ModelTask, ScoreScale,
 };
 use tidegate_reference::{ReferenceEncoder, golden};
 use tidegate_text::{EncodedPair, Tokenizer};
@@ -448,19 +448,24 @@ fn ranking(scale: ScoreScale) -> (Engine, ModelHandle, Kept) {
         ModelOptions::default(),
         false,
     );
+    let model = engine.load("pairs", pairs(&kept, scale)).unwrap();
+    kept.calls.lock().unwrap().clear();
+    (engine, model, kept)
+}
+
+fn pairs(kept: &Kept, scale: ScoreScale) -> crate::ModelSource {
     let own = kept.clone();
     let load = move || {
         let (kept, output) = (own.clone(), EncoderOutput::Relevance(scale));
         Ok(Box::new(Fake { kept, output }) as Box<dyn Encoder>)
     };
-    let options = ModelOptions::default();
-    let source = crate::ModelSource {
+    crate::ModelSource {
         tokenizer: pairing(),
-        ..source(ModelLoader::Encoder(Box::new(load)), options)
-    };
-    let model = engine.load("pairs", source).unwrap();
-    kept.calls.lock().unwrap().clear();
-    (engine, model, kept)
+        ..source(
+            ModelLoader::Encoder(Box::new(load)),
+            ModelOptions::default(),
+        )
+    }
 }
 
 fn rank(model: &ModelHandle, query: &str, documents: &[&str]) -> Pending {
@@ -536,6 +541,65 @@ fn requests_take_turns_in_having_their_documents_encoded() {
 }
 
 #[test]
+fn documents_of_a_better_class_are_encoded_first() {
+    let (engine, model, kept) = ranking(ScoreScale::Raw);
+    engine.encodes(0);
+    let of_class = |class| Ask {
+        class,
+        ..ask("", 0)
+    };
+    let beside = rank_many(&model, 3, 4, &of_class(CLASS_BESIDE));
+    let worse = rank_many(&model, 4, 4, &of_class(9));
+    let better = rank_many(&model, 5, 4, &of_class(1));
+    // A query and a piece for each of two.
+    engine.encodes(2);
+    assert_eq!(better.answer().made, Made::Relevance(vec![5.0; 5]));
+    engine.encodes(2);
+    assert_eq!(worse.answer().made, Made::Relevance(vec![5.0; 4]));
+    assert!(!beside.has_ended());
+    engine.encodes(usize::MAX);
+    assert_eq!(beside.answer().made, Made::Relevance(vec![5.0; 3]));
+    let documents: usize = kept.calls.lock().unwrap().iter().flatten().sum();
+    assert_eq!(documents, 12);
+}
+
+#[test]
+fn a_request_ends_on_the_model_that_it_was_asked_of_while_documents_are_encoded() {
+    let (engine, model, kept) = ranking(ScoreScale::Raw);
+    engine.encodes(0);
+    let before = rank_many(&model, 2, 4, &ask("", 0));
+    let model = engine
+        .load("pairs", pairs(&kept, ScoreScale::Sigmoid))
+        .unwrap();
+    let after = rank_many(&model, 2, 4, &ask("", 0));
+    assert_eq!(model.stats().replaced.waiting, 1);
+    engine.encodes(usize::MAX);
+    assert_eq!(before.answer().made, Made::Relevance(vec![5.0; 2]));
+    let Made::Relevance(scores) = after.answer().made else {
+        panic!("no scores");
+    };
+    assert!(scores.iter().all(|score| *score < 1.0), "{scores:?}");
+    assert_eq!(model.stats().replaced.waiting, 0);
+}
+
+#[test]
+fn documents_are_encoded_by_the_replica_that_has_the_fewest_to_encode() {
+    let kept = ranking(ScoreScale::Raw).2;
+    let engines = [(); 2].map(|()| Engine::start(EngineOptions::default()));
+    let sources = engines
+        .iter()
+        .map(|engine| (engine, pairs(&kept, ScoreScale::Raw)));
+    let model = load_replicas("pairs", sources.collect(), &[]).unwrap();
+    engines[0].encodes(0);
+    let held = rank_many(&model, 2, 4, &ask("", 0));
+    let other = rank_many(&model, 3, 4, &ask("", 0));
+    assert_eq!(other.answer().made, Made::Relevance(vec![5.0; 3]));
+    assert!(!held.has_ended());
+    model.cancel(held.id);
+    assert_eq!(held.error(), ModelError::Cancelled);
+}
+
+#[test]
 fn a_request_whose_documents_are_not_encoded_yet_can_be_left_and_is_bounded() {
     let (engine, model, kept) = ranking(ScoreScale::Raw);
     engine.encodes(0);
@@ -560,8 +624,7 @@ fn a_request_whose_documents_are_not_encoded_yet_can_be_left_and_is_bounded() {
     assert_eq!(full, ModelError::Full { limit });
     // The place of the one that was left may not have been free yet.
     assert!((limit - 2..limit).contains(&pending.len()));
-    // One turn of each that waits is that of the late one, too.
-    engine.encodes(1);
+    // It does not wait for a turn to hear it.
     assert_eq!(late.error(), ModelError::Expired { made: 0 });
     assert_eq!(*kept.calls.lock().unwrap(), Vec::<Vec<usize>>::new());
     let stats = model.stats();

@@ -247,8 +247,8 @@ fn what_a_replica_was_asked_that_does_not_go_on_is_made_by_the_others() {
     }
     controls[0].run_free();
     until(|| all_serve(&model));
-    // How long that step took is no measure: it has its share of what comes.
-    let others: Vec<Ask> = (0..8).map(|n| ask(&format!("another {n}"), 12)).collect();
+    // How long that step took is no measure: it has a share of what comes, however much slower its others seemed on a busy machine.
+    let others: Vec<Ask> = (0..64).map(|n| ask(&format!("another {n}"), 12)).collect();
     let pending: Vec<Pending> = others.iter().map(|ask| ask.of(&model)).collect();
     for (ask, pending) in others.iter().zip(&pending) {
         check(ask, pending);

@@ -137,12 +137,18 @@ impl AnswerText {
         let from = self.text.len();
         self.stop.finish(&mut self.text);
         self.give(from);
+        self.close_lanes();
+        stopped
+    }
+
+    /// No more text comes: what could have become a tag is what it was before. Enough by itself where a stop string is complete:
+    /// what tokens still stand for is behind it, and no part of the answer.
+    pub(crate) fn close_lanes(&mut self) {
         let mut segments = Vec::new();
         if let Some(lanes) = &mut self.lanes {
             lanes.parser.finish(&mut segments);
         }
         self.add(segments);
-        stopped
     }
 
     fn take(&mut self, decoded: &str) -> bool {

@@ -14,6 +14,7 @@ use tidegate_text::EncodedPair;
 use crate::costs::{Beside, StepCosts, StepSize};
 use crate::entities::Recognizing;
 use crate::generator::{Groups, Verdict};
+use crate::guard::guarded_request;
 use crate::order::{Moment, Rank};
 use crate::remaining::Remaining;
 use crate::replicas::{Burden, Wanted};
@@ -386,7 +387,6 @@ impl Encoding {
                 reason: format!("{} numbers were made, not {wanted}", vectors.len()),
             });
         }
-        self.in_step.clear();
         let keys = plan.keys();
         if self.waiting.iter().any(|texts| keys.contains(&texts.key)) {
             // Else whoever was in it was taken away, as it did not end: what it took is no measure.
@@ -423,19 +423,32 @@ impl Encoding {
                 self.count_failure(open, ModelError::Device(reason));
                 continue;
             }
-            Counters::add(&self.counters.answered, 1);
-            open.done(match self.limits.output {
-                EncoderOutput::Embedding => Made::Embedding(made),
-                EncoderOutput::Scores => Made::Labels(self.labels(&made)),
-                EncoderOutput::TokenScores => Made::Entities(
-                    recognizing.map_or_else(Vec::new, |of| of.entities(&self.limits.labels, &made)),
-                ),
-                EncoderOutput::Relevance(scale) => {
-                    Made::Relevance(made.into_iter().map(|number| scale.of(number)).collect())
+            match guarded_request(|| self.made_of(made, recognizing.as_deref())) {
+                Ok(made) => {
+                    Counters::add(&self.counters.answered, 1);
+                    open.done(made);
                 }
-            });
+                Err(panicked) => self.count_failure(open, panicked),
+            }
         }
+        // Not before: where this panics it is one of these that is to blame.
+        self.in_step.clear();
         Ok(())
+    }
+
+    /// What is made of a request's numbers, `[texts, width]` or `[tokens, width]`.
+    fn made_of(&self, numbers: Vec<f32>, recognizing: Option<&Recognizing>) -> Made {
+        match self.limits.output {
+            EncoderOutput::Embedding => Made::Embedding(numbers),
+            EncoderOutput::Scores => Made::Labels(self.labels(&numbers)),
+            EncoderOutput::TokenScores => Made::Entities(
+                recognizing.map_or_else(Vec::new, |of| of.entities(&self.limits.labels, &numbers)),
+            ),
+            EncoderOutput::Relevance(scale) => {
+                let scores = numbers.into_iter().map(|number| scale.of(number));
+                Made::Relevance(scores.collect())
+            }
+        }
     }
 
     /// The step failed; nothing of it has happened.

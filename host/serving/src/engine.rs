@@ -18,7 +18,7 @@ use crate::model::Loaded;
 use crate::options::{EngineOptions, ModelSource};
 use crate::order::Moment;
 use crate::replicas::{LeftOut, Replica, Replicas};
-use crate::request::Places;
+use crate::request::{Permit, Places};
 use crate::slot::{NameState, Slot};
 use crate::stats::EngineStats;
 use crate::worker::{Command, Worker};
@@ -33,7 +33,8 @@ const JOBS: usize = 64;
 /// What the engine, its handles and its threads share.
 pub(crate) struct Shared {
     /// Unbounded, as only such a channel drops what is in it when its receiver goes: a submission is answered by that.
-    /// What may wait in it is bounded by the models' queues, by [`JOBS`] and by [`CANCELLATIONS`].
+    /// What may wait in it is bounded by the models' queues, by [`JOBS`] and by [`CANCELLATIONS`], of which those that follow a
+    /// request that has moved take their places too.
     pub(crate) commands: Sender<Command>,
     /// Documents to be encoded; bounded by the models' queues, and by [`CANCELLATIONS`].
     documents: Sender<Asked>,
@@ -97,6 +98,11 @@ impl Shared {
     /// A point in time as the schedulers count it; before the first engine's start is its start.
     pub(crate) fn moment(&self, instant: Instant) -> Moment {
         instant.saturating_duration_since(*EPOCH)
+    }
+
+    /// A place for a cancellation or an early end; `None` if too many wait already.
+    pub(crate) fn cancellation(&self) -> Option<Permit> {
+        self.cancellations.take(0)
     }
 
     /// Sends a cancellation; false if too many wait already.
@@ -422,6 +428,12 @@ impl Engine {
     /// Ends the engine without waiting for it: every request ends with [`ModelError::Closed`].
     pub fn close(&self) {
         self.shared.close();
+    }
+
+    /// What waits for its thread.
+    #[cfg(test)]
+    pub(crate) fn commands(&self) -> usize {
+        self.shared.commands.len()
     }
 
     /// Lets so many more pieces of documents be encoded; all of `usize::MAX`.

@@ -1,10 +1,22 @@
-//! Decoders and encoders belong to others: a panic of theirs is a fault of the device, and ends here.
+//! Decoders and encoders belong to others: a panic of theirs is a fault of the device, and ends here. So does one in what is one
+//! request's alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidegate_contract::{
-    DecodeError, Decoder, Encoder, EncoderText, FedToken, Sampled, StepSequence,
+    DecodeError, Decoder, Encoder, EncoderText, FedToken, ModelError, Sampled, StepSequence,
 };
+
+/// Does what concerns one request alone and touches nothing that others have a part of: its text, its structure, its answer.
+///
+/// # Errors
+/// It panicked, and the request is to end: what of it was being done is half done.
+pub(crate) fn guarded_request<T>(part: impl FnOnce() -> T) -> Result<T, ModelError> {
+    catch_unwind(AssertUnwindSafe(part)).map_err(|_| {
+        tracing::error!("what is made of an answer panicked; its request fails");
+        ModelError::Device("what is made of the answer panicked".to_owned())
+    })
+}
 
 /// Submits a step; as [`guarded_step`].
 pub(crate) fn guarded_submit(

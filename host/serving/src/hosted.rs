@@ -14,7 +14,7 @@ use crate::budget::Reservation;
 use crate::device_model::{DeviceModel, Loaders};
 use crate::encoding::{Encoding, MovedTexts};
 use crate::generator::{
-    DraftModel, Generation, Generator, MovedGeneration, StepPlan, Took, Verdict,
+    Abandoned, DraftModel, Generation, Generator, MovedGeneration, StepPlan, Took, Verdict,
 };
 use crate::guard::{
     guarded_collect, guarded_draw, guarded_encode, guarded_submit, guarded_submit_after,
@@ -79,13 +79,17 @@ pub(crate) enum Asked {
 pub(crate) struct Taken {
     /// What may go on elsewhere, from the tokens that were made.
     pub(crate) moved: Vec<Moved>,
-    /// What has been in too many steps that ended like this.
+    /// What has been in too many steps that ended like this, or is not whole after a panic.
     pub(crate) failed: Vec<Moved>,
     /// What is complete, and whoever asked is yet to be told.
     ended: Vec<Generation>,
 }
 
 impl Taken {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.moved.is_empty() && self.failed.is_empty() && self.ended.is_empty()
+    }
+
     /// Ends what can be ended; what may go on.
     pub(crate) fn settle(self, counters: &Counters, reason: &str) -> Vec<Moved> {
         for generation in self.ended {
@@ -105,7 +109,10 @@ impl Asked {
             Asked::Generating(generator) => {
                 let generator = generator.upgrade();
                 let mut held = generator.as_deref().and_then(try_held);
-                (held.as_mut()).map_or_else(Taken::default, |generator| taken(generator))
+                (held.as_mut()).map_or_else(Taken::default, |generator| {
+                    let abandoned = generator.abandon();
+                    taken(generator, abandoned)
+                })
             }
             Asked::Encoding(encoding) => {
                 let encoding = encoding.upgrade();
@@ -116,8 +123,7 @@ impl Asked {
     }
 }
 
-fn taken(generator: &mut Generator) -> Taken {
-    let abandoned = generator.abandon();
+fn taken(generator: &Generator, abandoned: Abandoned) -> Taken {
     generator.report();
     Taken {
         moved: abandoned.moved.into_iter().map(Moved::from).collect(),
@@ -287,9 +293,8 @@ impl Core {
                 *after = None;
                 *decoder = None;
                 let mut generator = held(generator);
-                let taken = taken(&mut generator);
-                generator.empty();
-                taken
+                let abandoned = generator.begin_anew();
+                taken(&generator, abandoned)
             }
             Core::Encoding {
                 encoding, encoder, ..
@@ -655,9 +660,14 @@ impl Hosted {
         }
     }
 
-    /// It has nothing to run with from now on, and is to be loaded again.
+    /// Its device was lost in a step of its own: as [`Hosted::is_away`], and too many of these in a row are its end.
     pub(crate) fn is_lost(&mut self, now: Moment) {
         self.fatal_steps += 1;
+        self.is_away(now);
+    }
+
+    /// It has nothing to run with from now on, and is to be loaded again.
+    pub(crate) fn is_away(&mut self, now: Moment) {
         if self.away_since.is_none() {
             self.needs_reload = true;
             self.away_since = Some(now);

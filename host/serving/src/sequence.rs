@@ -290,6 +290,8 @@ impl Sequence {
         samplings: &mut [Sampling],
         end_tokens: &[u32],
     ) -> Result<Masked, ModelError> {
+        #[cfg(test)]
+        self.may_panic("mask");
         let Some(constraint) = &mut self.constraint else {
             return Ok(Masked {
                 draws: samplings.len(),
@@ -382,8 +384,20 @@ impl Sequence {
         )
     }
 
+    /// Panics from its third token on where a test has it do so, by a stop string ([`crate::tests::support::panics`]).
+    #[cfg(test)]
+    pub(crate) fn may_panic(&self, at: &str) {
+        let told = self
+            .parameters
+            .stop
+            .contains(&crate::tests::support::panics(at));
+        assert!(!told || self.made() < 3, "it was told to panic in its {at}");
+    }
+
     /// How the token after `tokens` and the guesses is drawn.
     fn sampling(&self) -> Sampling {
+        #[cfg(test)]
+        self.may_panic("plan");
         Sampling {
             temperature: self.parameters.temperature,
             top_k: self.parameters.top_k,
@@ -474,6 +488,8 @@ impl Sequence {
         self.tokens.push(token);
         self.counts.add(token);
         self.logprobs.extend(logprob.clone());
+        #[cfg(test)]
+        self.may_panic("text");
         if let Some(finish) = self.answer.push(token, logprob) {
             return Ok(Some(finish));
         }
@@ -495,7 +511,11 @@ impl Sequence {
 
     /// Makes the undecided text certain; a stop string may be complete only now.
     fn close_text(&mut self, finish: Finish) -> Finish {
-        let stopped = finish != Finish::Stop && self.answer.finish();
+        if finish == Finish::Stop {
+            self.answer.close_lanes();
+            return finish;
+        }
+        let stopped = self.answer.finish();
         match finish {
             Finish::Length if stopped => Finish::Stop,
             Finish::End if self.answer.calls() => Finish::Calls,
@@ -505,6 +525,8 @@ impl Sequence {
 
     /// The answer.
     pub(crate) fn into_choice(mut self, finish: Finish) -> Choice {
+        #[cfg(test)]
+        self.may_panic("choice");
         let tokens = self.tokens.split_off(self.prompt);
         self.answer.into_choice(tokens, finish, self.logprobs)
     }

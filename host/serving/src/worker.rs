@@ -12,7 +12,7 @@ use crate::device_model::{DeviceModel, Loaders};
 use crate::engine::Shared;
 use crate::error::LoadError;
 use crate::generator::DraftModel;
-use crate::hosted::{Hosted, Moved, Stepped};
+use crate::hosted::{Hosted, LeftOutUntil, Moved, Stepped};
 use crate::loader::{Job, Reply};
 use crate::model::Loaded;
 use crate::order::Moment;
@@ -50,11 +50,12 @@ pub(crate) enum Command {
     /// Requests that another replica could do no more for.
     TakeOver(Arc<Loaded>, Vec<Moved>),
     /// As [`Command::Cancel`], of a request that may have come from the engine that says so.
-    CancelMoved(RequestId, u32),
+    CancelMoved(RequestId, u32, Permit),
     /// As [`Command::End`], of the same.
-    EndMoved(RequestId, u32),
-    /// What the others have been told already, by whoever took from this engine what it does not come to.
-    Forwarded(Box<Command>),
+    EndMoved(RequestId, u32, Permit),
+    /// A cancellation or an end that those who took from this engine what it does not come to have told the other replicas of
+    /// these models, by their numbers here.
+    Forwarded(Box<Command>, Vec<u64>),
     /// Another replica of the model of this number is back: what was not begun here is shared out anew.
     ShareOut(u64),
     /// A model has been loaded.
@@ -83,8 +84,30 @@ pub(crate) struct Worker {
     shares: Shares,
     /// Where requests of models here have gone on: what is said of one later may be of one of those.
     moved_to: Vec<Arc<Shared>>,
-    /// When it looked at the engines of other replicas.
-    looked: Moment,
+    looks: Looks,
+    /// The model whose step is at work.
+    stepping: Option<u64>,
+}
+
+/// Looks at whether the engines of other replicas go on.
+struct Looks {
+    every: Duration,
+    /// After which an engine is taken not to go on.
+    stalled_after: Duration,
+    last: Moment,
+}
+
+impl Looks {
+    /// Whether it is time for one. Not where this thread has not gone on itself: the others may have stood still with it, as a
+    /// process does that is stopped, and have until the next look to go on.
+    fn are_due(&mut self, now: Moment) -> bool {
+        let since = now.saturating_sub(self.last);
+        if since < self.every {
+            return false;
+        }
+        self.last = now;
+        since < self.stalled_after
+    }
 }
 
 impl Worker {
@@ -94,13 +117,18 @@ impl Worker {
         jobs: Sender<Job>,
     ) -> Worker {
         Worker {
+            looks: Looks {
+                every: LOOK.min(shared.options.stalled_after / 2),
+                stalled_after: shared.options.stalled_after,
+                last: Moment::ZERO,
+            },
             shared,
             commands,
             jobs,
             models: Vec::new(),
             shares: Shares::default(),
             moved_to: Vec::new(),
-            looked: Moment::ZERO,
+            stepping: None,
         }
     }
 
@@ -138,17 +166,30 @@ impl Worker {
         self.step();
     }
 
-    /// Has every model loaded again after a panic; what they were asked goes on, as after the loss of a device.
+    /// Has every model loaded again after a panic; what they were asked goes on, as after the loss of a device. It counts against
+    /// the model whose step was at work. Where none was, it counts against those that had something to do, and against all only
+    /// where none had: those that had no part in it are not given up for another's panics.
     fn begin_anew(&mut self) {
         tracing::error!(
             "{PANICKED}: its models are loaded again, and what they were asked goes on"
         );
         let now = self.shared.now();
+        let stepping = self.stepping.take();
+        let mut had_work = Vec::new();
         for model in &mut self.models {
+            let number = model.loaded.number;
             let taken = model.core.begin_anew();
+            if !taken.is_empty() {
+                had_work.push(number);
+            }
             let moved = taken.settle(&model.loaded.counters, PANICKED);
             let _ = model.core.put_back(moved);
-            model.is_lost(now);
+            model.is_away(now);
+        }
+        let suspects = stepping.map_or(had_work, |number| vec![number]);
+        for model in &mut self.models {
+            let is_suspect = suspects.is_empty() || suspects.contains(&model.loaded.number);
+            model.fatal_steps += u32::from(is_suspect);
         }
         self.give_up(PANICKED);
         self.move_on();
@@ -167,10 +208,9 @@ impl Worker {
 
     /// Has what replicas were asked whose engines do not go on go on in those that do.
     fn relieve(&mut self, now: Moment) {
-        if now.saturating_sub(self.looked) < LOOK {
+        if !self.looks.are_due(now) {
             return;
         }
-        self.looked = now;
         let stalled = self.models.iter().flat_map(|model| {
             let name = &model.slot.name;
             let stalled = stalled_others(&model.loaded).into_iter();
@@ -205,19 +245,20 @@ impl Worker {
                 Command::TakeOver(of, moved) if of.number == loaded.number => {
                     waits.extend(self.hand_over_or_wait(&of, moved));
                 }
-                // They may be of one that has just been taken.
-                Command::Cancel(id, permit) => {
-                    for other in others(loaded) {
-                        let _ = (other.engine.commands).send(Command::CancelMoved(id, MOVES));
-                    }
-                    let known = Box::new(Command::Cancel(id, permit));
-                    waits.push(Command::Forwarded(known));
+                // They may be of one that has just been taken, of this model or of another that has other replicas.
+                Command::Cancel(..)
+                | Command::End(..)
+                | Command::CancelMoved(..)
+                | Command::EndMoved(..) => {
+                    forward(&command, loaded);
+                    waits.push(Command::Forwarded(Box::new(command), vec![loaded.number]));
                 }
-                Command::End(id, permit) => {
-                    for other in others(loaded) {
-                        let _ = (other.engine.commands).send(Command::EndMoved(id, MOVES));
+                Command::Forwarded(command, mut told) => {
+                    if !told.contains(&loaded.number) {
+                        forward(&command, loaded);
+                        told.push(loaded.number);
                     }
-                    waits.push(Command::Forwarded(Box::new(Command::End(id, permit))));
+                    waits.push(Command::Forwarded(command, told));
                 }
                 other => waits.push(other),
             }
@@ -293,23 +334,25 @@ impl Worker {
             Command::Cancel(id, permit) => {
                 drop(permit);
                 self.cancel(id);
-                self.send_after(|| Command::CancelMoved(id, MOVES));
+                self.send_after(|permit| Command::CancelMoved(id, MOVES, permit));
             }
-            Command::CancelMoved(id, moves) => {
+            Command::CancelMoved(id, moves, permit) => {
+                drop(permit);
                 self.cancel(id);
                 if moves > 1 {
-                    self.send_after(|| Command::CancelMoved(id, moves - 1));
+                    self.send_after(|permit| Command::CancelMoved(id, moves - 1, permit));
                 }
             }
             Command::End(id, permit) => {
                 drop(permit);
                 self.end(id);
-                self.send_after(|| Command::EndMoved(id, MOVES));
+                self.send_after(|permit| Command::EndMoved(id, MOVES, permit));
             }
-            Command::EndMoved(id, moves) => {
+            Command::EndMoved(id, moves, permit) => {
+                drop(permit);
                 self.end(id);
                 if moves > 1 {
-                    self.send_after(|| Command::EndMoved(id, moves - 1));
+                    self.send_after(|permit| Command::EndMoved(id, moves - 1, permit));
                 }
             }
             Command::Loaded(hosted, reply) => self.install(*hosted, &reply),
@@ -329,7 +372,7 @@ impl Worker {
                     model.core.draft_loaded(draft);
                 }
             }
-            Command::Forwarded(command) => self.obey(*command),
+            Command::Forwarded(command, _) => self.obey(*command),
             Command::ShareOut(number) => self.share_out(number),
             Command::Wake => {}
         }
@@ -384,9 +427,9 @@ impl Worker {
     }
 
     /// Sends what is asked of a request after it, if it may have gone on in another engine.
-    fn send_after(&self, command: impl Fn() -> Command) {
+    fn send_after(&self, command: impl Fn(Permit) -> Command) {
         for engine in &self.moved_to {
-            let _ = engine.commands.send(command());
+            send_bounded(engine, &command);
         }
     }
 
@@ -541,6 +584,11 @@ impl Worker {
             return;
         };
         model.loaders = Some(loaders);
+        if let Some(LeftOutUntil(Some(_))) = model.out {
+            // It came too late: others may have its memory by now. It is tried at its time.
+            tracing::warn!(model = %model.slot.name, adapter = %model.loaded.facts.adapter, "what was loaded of a replica that is left out is dropped: it came too late");
+            return;
+        }
         let reason = match parts {
             Ok(parts) => {
                 if model.core.restore(parts) {
@@ -653,7 +701,9 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let clock = || shared.now();
         let began = clock();
+        self.stepping = Some(number);
         let begun = model.core.begin(alone, &clock);
+        self.stepping = None;
         let mut took = clock().saturating_sub(began);
         self.hand_on();
         if begun.is_some() {
@@ -664,10 +714,12 @@ impl Worker {
         };
         // What was handed on and taken in between is not this model's.
         let goes_on = clock();
+        self.stepping = Some(number);
         let stepped = match begun {
             Some(begun) => model.core.finish(begun, &clock),
             None => Ok(Stepped::Nothing),
         };
+        self.stepping = None;
         took += clock().saturating_sub(goes_on);
         self.shares.charge(number, took);
         model.core.report();
@@ -684,6 +736,38 @@ impl Worker {
                 self.move_on();
             }
         }
+    }
+}
+
+/// Tells the other replicas of a model of a cancellation or an early end that waits where one of them does not go on.
+fn forward(command: &Command, loaded: &Loaded) {
+    let moves = match command {
+        Command::CancelMoved(_, moves, _) | Command::EndMoved(_, moves, _) => moves - 1,
+        _ => MOVES,
+    };
+    if moves == 0 {
+        return;
+    }
+    let moved = |permit| match command {
+        Command::Cancel(id, _) | Command::CancelMoved(id, ..) => {
+            Command::CancelMoved(*id, moves, permit)
+        }
+        Command::End(id, _) | Command::EndMoved(id, ..) => Command::EndMoved(*id, moves, permit),
+        _ => Command::Wake,
+    };
+    for other in others(loaded) {
+        send_bounded(&other.engine, &moved);
+    }
+}
+
+/// Sends a cancellation or an early end to an engine. With very many before it there it is dropped, and the request goes on to its
+/// end, as where a caller sends it.
+fn send_bounded(engine: &Shared, command: &impl Fn(Permit) -> Command) {
+    match engine.cancellation() {
+        Some(permit) => drop(engine.commands.send(command(permit))),
+        None => tracing::warn!(
+            "a cancellation or an early end of a request that has moved is dropped: too many are waiting"
+        ),
     }
 }
 
@@ -750,5 +834,25 @@ fn submit_elsewhere(
 fn note(moved_to: &mut Vec<Arc<Shared>>, engine: &Arc<Shared>) {
     if !moved_to.iter().any(|known| Arc::ptr_eq(known, engine)) {
         moved_to.push(Arc::clone(engine));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_has_stood_still_itself_lets_the_others_go_on_before_it_looks() {
+        let at = Duration::from_millis;
+        let mut looks = Looks {
+            every: at(250),
+            stalled_after: at(60_000),
+            last: Moment::ZERO,
+        };
+        let due: Vec<u64> = [100, 250, 300, 500, 60_499, 120_499, 120_600, 120_749]
+            .into_iter()
+            .filter(|now| looks.are_due(at(*now)))
+            .collect();
+        assert_eq!(due, [250, 500, 60_499, 120_749]);
     }
 }

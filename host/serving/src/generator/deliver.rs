@@ -7,6 +7,7 @@ use tidegate_contract::{DecodeError, Finish, ModelError, Sampled};
 use super::Generator;
 use super::generation::Untold;
 use super::step_plan::{Part, StepPlan};
+use crate::guard::guarded_request;
 use crate::order::Moment;
 use crate::stats::Counters;
 
@@ -47,7 +48,6 @@ impl Generator {
                 reason: format!("{} tokens were drawn, not {wanted}", sampled.len()),
             });
         }
-        self.in_steps.pop_front();
         let took = took.into();
         match took.ran {
             // Whoever was in it was taken away, as it did not end: what it took is no measure of any other.
@@ -71,6 +71,8 @@ impl Generator {
             sampled = rest;
             self.deliver_part(part, own, now);
         }
+        // Not before: where this panics it is one of these that is to blame.
+        self.in_steps.pop_front();
         Ok(())
     }
 
@@ -139,8 +141,19 @@ impl Generator {
         }
     }
 
-    /// Gives a drawn token to a sequence; `Some` if the sequence ends with it.
+    /// Gives a drawn token to a sequence; `Some` if the sequence ends with it, as it does where its text panics: a token may
+    /// have joined it then whose text has not.
     fn take(
+        &mut self,
+        index: usize,
+        drawn: &Sampled,
+        now: Moment,
+    ) -> Option<Result<Finish, ModelError>> {
+        guarded_request(|| self.take_token(index, drawn, now))
+            .unwrap_or_else(|panicked| Some(Err(panicked)))
+    }
+
+    fn take_token(
         &mut self,
         index: usize,
         drawn: &Sampled,

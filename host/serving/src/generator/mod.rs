@@ -37,6 +37,7 @@ use crate::answer::AnswerText;
 use crate::blocks::{Blocks, Table};
 use crate::constraint::Constraint;
 use crate::costs::{Beside, StepCosts, StepSize};
+use crate::guard::guarded_request;
 use crate::order::{Moment, Rank};
 use crate::parameters::choice_seed;
 use crate::pins::Pins;
@@ -50,7 +51,7 @@ pub(crate) use draft::DraftModel;
 use drafting::Drafting;
 pub(crate) use fault::{Groups, Verdict};
 pub(crate) use generation::Generation;
-pub(crate) use moved::MovedGeneration;
+pub(crate) use moved::{Abandoned, MovedGeneration};
 pub(crate) use step_plan::StepPlan;
 
 /// The sizes a generator keeps to.
@@ -197,7 +198,7 @@ impl Generator {
         generation.open.prompt_tokens = prompt.len();
         generation.choices.resize(parameters.n as usize, None);
         let mut sequences = Vec::with_capacity(parameters.n as usize);
-        for choice in 0..parameters.n {
+        let mut begin = |generation: &mut Generation, choice: u32| -> Result<(), ModelError> {
             let identity = SequenceIdentity {
                 key: first_of(number) + u64::from(choice),
                 request: number,
@@ -230,14 +231,20 @@ impl Generator {
                 constraint,
                 &self.limits.end_tokens,
             );
-            match made {
-                Ok((mut sequence, None)) => {
+            match made? {
+                (mut sequence, None) => {
                     generation.keep_pieces(&mut sequence);
                     sequences.push(sequence);
                 }
-                Ok((sequence, Some(finish))) => generation.complete(sequence, finish),
-                Err(error) => return generation.fail(&self.counters, error),
+                (sequence, Some(finish)) => generation.complete(sequence, finish),
             }
+            Ok(())
+        };
+        let begun = guarded_request(|| {
+            (0..parameters.n).try_for_each(|choice| begin(&mut generation, choice))
+        });
+        if let Err(error) = begun.and_then(|begun| begun) {
+            return generation.fail(&self.counters, error);
         }
         self.waiting.extend(
             sequences
@@ -423,14 +430,21 @@ impl Generator {
         self.end_if_complete(request);
     }
 
-    /// Keeps an answer that has ended.
+    /// Keeps an answer that has ended; where its text panics, its request fails.
     fn complete(&mut self, mut sequence: Sequence, finish: Finish) {
-        if finish == Finish::Filtered {
-            sequence.end();
-        }
-        if let Some(generation) = self.requests.get_mut(&sequence.request) {
-            self.to_tell.insert(sequence.request);
+        let request = sequence.request;
+        let Some(generation) = self.requests.get_mut(&request) else {
+            return;
+        };
+        self.to_tell.insert(request);
+        let completed = guarded_request(|| {
+            if finish == Finish::Filtered {
+                sequence.end();
+            }
             generation.complete(sequence, finish);
+        });
+        if let Err(panicked) = completed {
+            self.fail(request, panicked);
         }
     }
 
@@ -459,6 +473,8 @@ impl Generator {
     }
 
     fn let_go(&mut self, sequence: &mut Sequence) {
+        #[cfg(test)]
+        sequence.may_panic("blocks");
         self.blocks.release(&mut sequence.table);
         self.draft.forget(sequence.key);
     }

@@ -9,7 +9,7 @@ use super::Generator;
 use super::fault::Groups;
 use super::first_of;
 use super::generation::Generation;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Table};
 use crate::replicas::{Burden, Wanted};
 use crate::sequence::Sequence;
 use crate::stats::Counters;
@@ -18,7 +18,7 @@ use crate::stats::Counters;
 #[derive(Default)]
 pub(crate) struct Abandoned {
     pub(crate) moved: Vec<MovedGeneration>,
-    /// What has been in too many steps that ended like this.
+    /// What has been in too many steps that ended like this, or has lost an answer by a panic.
     pub(crate) failed: Vec<MovedGeneration>,
     /// What has all its answers.
     pub(crate) ended: Vec<Generation>,
@@ -57,6 +57,13 @@ impl MovedGeneration {
     /// It is of another replica from now on.
     pub(crate) fn burdens(&mut self, burden: Burden) {
         self.generation.open.goes_on(burden);
+    }
+
+    /// Whether it has all its answers, those that have ended and those that have not. Where a panic was at one of them that is
+    /// gone, and the request would never end.
+    fn is_whole(&self) -> bool {
+        let ended = self.generation.choices.iter().flatten().count();
+        ended + self.sequences.len() >= self.generation.choices.len()
     }
 
     /// Ends it without an answer.
@@ -140,7 +147,8 @@ impl Generator {
         };
         for mut moved in self.take_all() {
             let was_in = stepped.binary_search(&moved.number).is_ok();
-            if was_in && !moved.generation.open.lost(stepped.len() == 1) {
+            let goes_on = !was_in || moved.generation.open.lost(stepped.len() == 1);
+            if !goes_on || !moved.is_whole() {
                 abandoned.failed.push(moved);
                 continue;
             }
@@ -150,11 +158,21 @@ impl Generator {
         abandoned
     }
 
-    /// What is left of it after a panic is not relied on: it has no request and no block from now on, and its decoder is gone.
-    pub(crate) fn empty(&mut self) {
+    /// After a panic: as [`Generator::abandon`], and nothing of it is relied on, the blocks that the panic may have been in
+    /// least of all. It has no request and no block from now on, and its decoder is gone.
+    pub(crate) fn begin_anew(&mut self) -> Abandoned {
         self.blocks = Blocks::new(self.shape.blocks).known_to(self.known.as_ref());
         self.pinned.clear();
+        for sequence in &mut self.running {
+            sequence.table = Table::through(sequence.table.lora());
+        }
         let _ = self.draft.lost();
+        let abandoned = self.abandon();
+        self.empty();
+        abandoned
+    }
+
+    fn empty(&mut self) {
         self.requests.clear();
         self.waiting.clear();
         self.running.clear();

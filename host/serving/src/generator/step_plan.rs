@@ -1,12 +1,13 @@
 //! What the next step is.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use tidegate_contract::{BLOCK, FedToken, ModelError, Speculation, StepSequence};
 
 use super::Generator;
 use super::admit::GivingWay;
 use crate::costs::StepSize;
+use crate::guard::guarded_request;
 use crate::guess::look_up;
 use crate::order::Moment;
 use crate::sequence::Sequence;
@@ -75,6 +76,9 @@ impl Generator {
             .into_iter()
             .filter(|key| allowed.as_ref().is_none_or(|allowed| allowed.contains(key)))
             .collect();
+        // One that was begun ahead and is of no use is begun no more. Where what follows panics it is one of these that is to
+        // blame.
+        self.in_steps = VecDeque::from([taking_part.clone()]);
         let (decoding, prompts): (Vec<u64>, Vec<u64>) = taking_part.into_iter().partition(|key| {
             self.index_of(*key)
                 .is_some_and(|index| self.running[index].generates())
@@ -99,7 +103,6 @@ impl Generator {
         if !broken.is_empty() {
             return (plan, broken);
         }
-        // One that was begun ahead and is of no use is begun no more.
         self.in_steps.clear();
         self.steps_at(&plan, now);
         (plan, broken)
@@ -169,7 +172,9 @@ impl Generator {
                 continue;
             };
             let (samples, ends) = (&mut sequence.samples, &self.limits.end_tokens);
-            match self.running[index].mask(&part.guesses, samples, ends) {
+            let running = &mut self.running[index];
+            let masked = guarded_request(|| running.mask(&part.guesses, samples, ends));
+            match masked.and_then(|masked| masked) {
                 Ok(masked) => {
                     part.masked = masked.draws;
                     part.forced = masked.forced;

@@ -744,6 +744,36 @@ fn labelled() -> ModelOptions {
 }
 
 #[test]
+fn a_text_whose_entities_panic_fails_alone() {
+    let (_engine, model, kept) = encoding(EncoderOutput::TokenScores, labelled(), true);
+    let model = model.unwrap();
+    let texts = ["ab", "x AB", "\u{7}C", "é BC"];
+    let asked = texts.map(|text| recognize(&model, text, Aggregation::Simple));
+    for _ in 0..8 {
+        kept.gate.as_ref().unwrap().0.send(()).unwrap();
+    }
+    for (text, asked) in texts.iter().zip(&asked) {
+        if text.contains('\u{7}') {
+            let reason = "what is made of the answer panicked";
+            assert_eq!(asked.error(), ModelError::Device(reason.into()));
+            continue;
+        }
+        let Made::Entities(entities) = asked.answer().made else {
+            panic!("entities");
+        };
+        let found: Vec<&str> = entities.iter().map(|one| one.text.as_str()).collect();
+        let capitals = text
+            .split(' ')
+            .filter(|word| word.starts_with(char::is_uppercase));
+        assert_eq!(found, capitals.collect::<Vec<&str>>());
+    }
+    assert!(kept.calls.lock().unwrap().iter().any(|call| call.len() > 2));
+    let stats = model.stats();
+    assert_eq!((stats.failed, stats.answered), (1, 3));
+    assert_eq!(kept.loads.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn entities_of_texts_that_went_together_are_their_own() {
     let (engine, model, kept) = encoding(EncoderOutput::TokenScores, labelled(), true);
     let model = model.unwrap();

@@ -7,7 +7,7 @@ use crossbeam_channel::{Sender, bounded};
 use tidegate_contract::{Answer, DecodeError, Model, ModelError, Reply, StepSequence};
 
 use super::support::*;
-use crate::{Engine, EngineOptions, ModelOptions};
+use crate::{Engine, EngineOptions, ModelOptions, ModelStats};
 
 fn lost() -> DecodeError {
     DecodeError::DeviceLost {
@@ -119,6 +119,82 @@ fn after_each_kind_of_fatal_fault_the_model_is_loaded_again_and_answers_go_on() 
         // Each token was handed on once.
         assert_eq!(pending.tokens().len(), alone(&running, 64).0.len());
         control.is_sound();
+    }
+}
+
+/// One whose answer panics there, among others: how it ends. The others have the answers that they have alone.
+fn panics_among_others(at: &str, n: u32) -> (ModelError, ModelStats, u64) {
+    let (_engine, model, control) = held(shape(6, 64, 64), at_once(4));
+    let others: Vec<Ask> = (0..3).map(|n| ask(&format!("other {n}"), 12)).collect();
+    let mut poison = ask("poison", 12);
+    poison.parameters.stop = vec![panics(at)];
+    poison.parameters.n = n;
+    let before = others[0].of(&model);
+    let poisoned = poison.of(&model);
+    let after: Vec<Pending> = others[1..].iter().map(|ask| ask.of(&model)).collect();
+    control.entered();
+    control.run_free();
+    let error = poisoned.error();
+    for (ask, pending) in others.iter().zip(std::iter::once(&before).chain(&after)) {
+        let choice = pending.choice();
+        assert_eq!(choice.tokens, alone(ask, 64).0);
+        let told: Vec<u32> = pending
+            .tokens()
+            .iter()
+            .map(|(_, token, _)| *token)
+            .collect();
+        assert_eq!(told, choice.tokens, "each once");
+    }
+    // And what comes later is answered.
+    assert_eq!(
+        others[0].of(&model).choice().tokens,
+        alone(&others[0], 64).0
+    );
+    control.is_sound();
+    (error, model.stats(), control.loads())
+}
+
+#[test]
+fn what_panics_in_one_answer_fails_its_request_alone() {
+    for at in ["text", "mask", "choice"] {
+        for n in [1, 2] {
+            let (error, stats, loads) = panics_among_others(at, n);
+            let reason = "what is made of the answer panicked";
+            assert_eq!(error, ModelError::Device(reason.into()), "{at}");
+            assert_eq!((stats.failed, stats.answered, loads), (1, 4, 1), "{at}");
+            assert_eq!((stats.reloads, stats.retried), (0, 0), "{at}");
+        }
+    }
+}
+
+#[test]
+fn a_request_whose_steps_cannot_be_planned_takes_no_other_along() {
+    let (error, stats, loads) = panics_among_others("plan", 1);
+    assert_eq!(
+        error,
+        ModelError::Device("the engine's thread panicked".into())
+    );
+    // Once with the others and once alone.
+    assert_eq!(
+        (stats.failed, stats.answered, loads),
+        (1, 4, 3),
+        "{stats:?}"
+    );
+}
+
+#[test]
+fn a_request_that_loses_an_answer_to_a_panic_ends() {
+    for n in [1, 2] {
+        let (error, stats, loads) = panics_among_others("blocks", n);
+        assert_eq!(
+            error,
+            ModelError::Device("the engine's thread panicked".into())
+        );
+        assert_eq!(
+            (stats.failed, stats.answered, loads),
+            (1, 4, 2),
+            "{stats:?}"
+        );
     }
 }
 

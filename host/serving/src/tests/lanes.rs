@@ -163,6 +163,28 @@ fn without_lanes_an_answer_is_one_text_without_special_tokens() {
 }
 
 #[test]
+fn what_stands_before_a_stop_string_is_content_where_it_could_have_begun_a_call() {
+    let mut parameters = long();
+    parameters.stop = vec!["STOP".into()];
+    for before in [
+        "Sure",
+        "Sure \n",
+        "Sure \n<tool_",
+        "<",
+        "<tool_call>{\"name\": \"ad",
+    ] {
+        let (_engine, model, _control) = writing(&tokens_of(&format!("{before}STOP and more")));
+        let pending = submit(&model, task(&chat("x"), &parameters, &[]));
+        let choice = pending.choice();
+        assert_eq!(
+            (choice.text.as_str(), choice.finish),
+            (before, Finish::Stop)
+        );
+        assert_eq!(joined(&pending.pieces(), 0), lanes_of(&choice));
+    }
+}
+
+#[test]
 fn a_piece_comes_before_its_token_and_the_last_one_with_the_end() {
     let plain = Conversation::from(chat("x").messages);
     let (_engine, model, _control) = writing_to(&plain, &tokens_of("a€b\n\nUs"));

@@ -1,11 +1,12 @@
 //! Replicas that come back, that do not go on, and what becomes of what they were asked meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crossbeam_channel::bounded;
 use tidegate_contract::{
-    DecodeError, Decoder, DecoderShape, Model, ModelError, Sampled, StepSequence,
+    DecodeError, Decoder, DecoderShape, Model, ModelError, RequestId, Sampled, StepSequence,
 };
 
 use super::replicas::{check, engines, engines_with, load, lost, other, until};
@@ -320,7 +321,8 @@ fn one_that_no_replica_comes_to_the_end_of_takes_no_other_along() {
 /// A decoder that panics where nobody counts on it.
 struct Panics {
     inner: Box<dyn Decoder>,
-    now: Arc<AtomicBool>,
+    /// How many times more.
+    now: Arc<AtomicU64>,
 }
 
 impl Decoder for Panics {
@@ -345,32 +347,34 @@ impl Decoder for Panics {
     }
 
     fn runs_ahead(&self) -> bool {
-        assert!(!self.now.swap(false, Ordering::SeqCst), "it was told to");
+        let less = |left: u64| left.checked_sub(1);
+        let told = (self.now).fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        assert!(told.is_err(), "it was told to");
         false
     }
+}
+
+fn panicking(now: &Arc<AtomicU64>, sequences: usize) -> (ModelSource, Control) {
+    let (load, control) = Fake::loader(shape(8, 64, 256), Arc::new(hashed));
+    let ModelLoader::Decoder(mut load) = load else {
+        unreachable!("a decoder")
+    };
+    let now = Arc::clone(now);
+    let load = move || -> Result<Box<dyn Decoder>, String> {
+        let (inner, now) = (load()?, Arc::clone(&now));
+        Ok(Box::new(Panics { inner, now }))
+    };
+    let load = ModelLoader::Decoder(Box::new(load));
+    (source(load, at_once(sequences)), control)
 }
 
 #[test]
 fn a_thread_that_panics_goes_on_with_models_that_are_loaded_again() {
     for count in [1, 2] {
         let engines = engines(count);
-        let now = Arc::new(AtomicBool::new(false));
-        let (sources, controls): (Vec<ModelSource>, Vec<Control>) = engines
-            .iter()
-            .map(|_| {
-                let (load, control) = Fake::loader(shape(8, 64, 256), Arc::new(hashed));
-                let ModelLoader::Decoder(mut load) = load else {
-                    unreachable!("a decoder")
-                };
-                let now = Arc::clone(&now);
-                let load = move || -> Result<Box<dyn Decoder>, String> {
-                    let (inner, now) = (load()?, Arc::clone(&now));
-                    Ok(Box::new(Panics { inner, now }))
-                };
-                let load = ModelLoader::Decoder(Box::new(load));
-                (source(load, at_once(2)), control)
-            })
-            .unzip();
+        let now = Arc::new(AtomicU64::new(0));
+        let (sources, controls): (Vec<ModelSource>, Vec<Control>) =
+            engines.iter().map(|_| panicking(&now, 2)).unzip();
         let model = load_replicas("m", engines.iter().zip(sources).collect(), &[]).unwrap();
         for control in &controls {
             control.hold();
@@ -381,7 +385,7 @@ fn a_thread_that_panics_goes_on_with_models_that_are_loaded_again() {
             control.step();
             control.entered();
         }
-        now.store(true, Ordering::SeqCst);
+        now.store(1, Ordering::SeqCst);
         for control in &controls {
             control.then(Then::Run);
             control.run_free();
@@ -392,12 +396,158 @@ fn a_thread_that_panics_goes_on_with_models_that_are_loaded_again() {
         until(|| model.stats().reloads == 1);
         let stats = model.stats();
         assert!(stats.retried >= 1 && stats.failed == 0, "{stats:?}");
-        assert!(!now.load(Ordering::SeqCst) && !engines[0].stats().closed);
+        assert!(now.load(Ordering::SeqCst) == 0 && !engines[0].stats().closed);
         let again = ask("after that", 6);
         check(&again, &again.of(&model));
         for control in &controls {
             control.is_sound();
         }
+    }
+}
+
+#[test]
+fn a_model_that_has_no_part_in_panics_is_not_given_up_for_them() {
+    let engines = engines(1);
+    let now = Arc::new(AtomicU64::new(0));
+    let (panics, control) = panicking(&now, 1);
+    let panicking = engines[0].load("panics", panics).unwrap();
+    let (load, _control) = Fake::loader(shape(2, 8, 64), Arc::new(hashed));
+    let idle = engines[0]
+        .load("idle", source(load, ModelOptions::default()))
+        .unwrap();
+    now.store(u64::MAX, Ordering::SeqCst);
+    let pending: Vec<Pending> = asks(8, 12).iter().map(|ask| ask.of(&panicking)).collect();
+    for pending in &pending {
+        assert!(matches!(pending.error(), ModelError::Device(_)));
+    }
+    until(|| panicking.stats().closed);
+    assert_eq!(control.loads(), 8);
+    let still = ask("still", 5);
+    assert_eq!(still.of(&idle).choice().tokens, alone(&still, 64).0);
+    assert!(!idle.stats().closed);
+}
+
+#[test]
+fn a_replica_that_is_loaded_too_late_is_tried_again_with_its_memory() {
+    let options = EngineOptions {
+        memory_budget: 250,
+        load_limit: Duration::from_secs(2),
+        pauses: Pauses {
+            first: Duration::from_secs(1),
+            longest: Duration::from_secs(1),
+        },
+        ..EngineOptions::default()
+    };
+    let engines = engines_with(2, options);
+    let hangs = Arc::new(AtomicBool::new(false));
+    let (goes_on, gate) = bounded::<()>(1);
+    let (sources, controls): (Vec<ModelSource>, Vec<Control>) = (0..2)
+        .map(|number| {
+            let (load, control) = Fake::loader(shape(8, 64, 256), Arc::new(hashed));
+            let ModelLoader::Decoder(mut load) = load else {
+                unreachable!("a decoder")
+            };
+            let (hangs, gate) = (Arc::clone(&hangs), gate.clone());
+            let load = move || -> Result<Box<dyn Decoder>, String> {
+                if hangs.swap(false, Ordering::SeqCst) {
+                    let _ = gate.recv_timeout(LIMIT);
+                }
+                load()
+            };
+            let mut source = source(ModelLoader::Decoder(Box::new(load)), at_once(2));
+            source.facts.adapter = format!("device {number}");
+            (source, control)
+        })
+        .unzip();
+    let model = load_replicas("m", engines.iter().zip(sources).collect(), &[]).unwrap();
+    controls[0].hold();
+    let asked = ask("request", 12);
+    let pending = asked.of(&model);
+    controls[0].entered();
+    hangs.store(true, Ordering::SeqCst);
+    controls[0].then(Then::Fail(lost()));
+    controls[0].run_free();
+    check(&asked, &pending);
+    let reason = "the model was not loaded again within 2s";
+    until(|| matches!(replica(&model, 0).standing, ReplicaStanding::LeftOut(why) if why == reason));
+    assert_eq!(engines[0].stats().used, 100);
+    goes_on.send(()).unwrap();
+    until(|| all_serve(&model));
+    assert_eq!(engines[0].stats().used, 200);
+    assert_eq!((controls[0].loads(), model.stats().reloads), (3, 1));
+    for ask in asks(4, 12) {
+        check(&ask, &ask.of(&model));
+    }
+}
+
+#[test]
+fn a_cancellation_follows_a_request_whose_model_has_other_replicas_than_the_first_that_relieved() {
+    let engines = engines_with(3, soon_stalled());
+    let fake = || {
+        let (load, control) = Fake::loader(shape(8, 64, 256), Arc::new(hashed));
+        (source(load, at_once(2)), control)
+    };
+    let [
+        (first, held),
+        (second, _free),
+        (third, _other),
+        (fourth, late),
+    ] = [(); 4].map(|()| fake());
+    let here = vec![(&engines[0], first), (&engines[1], second)];
+    let here = load_replicas("here", here, &[]).unwrap();
+    let there = vec![(&engines[0], third), (&engines[2], fourth)];
+    let there = load_replicas("there", there, &[]).unwrap();
+    held.hold();
+    late.hold();
+    let others = asks(4, 12);
+    let pending: Vec<Pending> = others.iter().map(|ask| ask.of(&here)).collect();
+    held.entered();
+    let cancelled: Vec<Pending> = asks(4, 200).iter().map(|ask| ask.of(&there)).collect();
+    late.entered();
+    for cancelled in &cancelled {
+        there.cancel(cancelled.id);
+    }
+    // The one that relieves it first has nothing to do with what was cancelled.
+    for (ask, pending) in others.iter().zip(&pending) {
+        check(ask, pending);
+    }
+    assert!(cancelled.iter().all(|cancelled| !cancelled.has_ended()));
+    late.run_free();
+    for cancelled in &cancelled {
+        assert_eq!(cancelled.error(), ModelError::Cancelled);
+    }
+    held.run_free();
+    until(|| all_serve(&here) && all_serve(&there));
+}
+
+#[test]
+fn no_more_cancellations_wait_than_may_where_requests_have_moved() {
+    const MOST: usize = 1 << 16;
+    let (engines, model, controls) = two_with(EngineOptions::default(), 2);
+    controls[0].hold();
+    let asks = asks(4, 12);
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    controls[0].entered();
+    controls[0].then(Then::Fail(lost()));
+    controls[0].run_free();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
+    }
+    until(|| all_serve(&model));
+    assert!(model.stats().moved > 0);
+    controls[1].hold();
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    controls[1].entered();
+    for n in 0..MOST as u64 + 1000 {
+        model.cancel(RequestId((1 << 50) + n));
+        model.end(RequestId((1 << 51) + n));
+    }
+    until(|| engines[0].commands() == 0);
+    let waiting = engines[1].commands();
+    assert!((MOST..MOST + 100).contains(&waiting), "{waiting}");
+    controls[1].run_free();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
     }
 }
 

@@ -3,6 +3,7 @@
 use tidegate_contract::{DecodeError, ModelError};
 
 use super::*;
+use crate::blocks::Blocks;
 
 fn no() -> DecodeError {
     DecodeError::Device {
@@ -152,4 +153,34 @@ fn logits_that_are_no_numbers_fail_only_their_request() {
         ModelError::Device("no logit of token 2 is a number".into())
     );
     check(&ask("?", 20), &sound, 64, &hashed);
+}
+
+#[test]
+fn after_a_panic_blocks_are_not_relied_on_and_who_lost_an_answer_fails() {
+    let mut bench = Bench::new(shape(4, 64, 128), limits());
+    let asks = ["one", "two"].map(|content| ask(content, 9));
+    let pending = asks.each_ref().map(|ask| bench.submit(ask));
+    let mut both = ask("both", 9);
+    both.parameters.n = 2;
+    let lost = bench.submit(&both);
+    for _ in 0..4 {
+        bench.step();
+    }
+    // Whatever is in a table is not to be found, and an answer was out when it panicked.
+    let generator = &mut bench.generator;
+    generator.blocks = Blocks::new(0);
+    let second = generator.running.iter().position(|one| one.choice == 1);
+    drop(generator.running.remove(second.unwrap()));
+    let abandoned = generator.begin_anew();
+    assert_eq!((abandoned.moved.len(), abandoned.ended.len()), (2, 0));
+    generator.check();
+    for failed in abandoned.failed {
+        failed.fail(&bench.counters, ModelError::Closed);
+    }
+    assert_eq!(lost.error(), ModelError::Closed);
+    bench.generator.take_over(abandoned.moved);
+    bench.run();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 128, &hashed);
+    }
 }

@@ -26,6 +26,12 @@ use crate::{Engine, EngineOptions, ModelHandle, ModelLoader, ModelOptions, Model
 /// Longest wait of a test; none comes near it.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
+/// The stop string of an answer that panics there from its third token on: in its `text`, its `mask`, its `choice`, the `plan` of
+/// its next step, or when it gives its `blocks` back.
+pub(crate) fn panics(at: &str) -> String {
+    format!("\u{7}panics in its {at}")
+}
+
 /// A decoder with room for `sequences` of full length.
 pub(crate) fn shape(sequences: usize, max_rows: usize, context: usize) -> DecoderShape {
     DecoderShape {

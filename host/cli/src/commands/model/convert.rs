@@ -220,7 +220,7 @@ struct Destination<'a> {
 }
 
 impl Destination<'_> {
-    fn begin(directory: &Path) -> Result<Destination<'a>, Failure> {
+    fn begin(directory: &Path) -> Result<Destination<'_>, Failure> {
         let wrong = |why: &str| Failure::usage(format_args!("{} {why}", directory.display()));
         let cannot_write = || format!("cannot write into {}", directory.display());
         let there = match std::fs::read_dir(directory) {

@@ -123,7 +123,7 @@ fn pieces(tokenizer: &Tokenizer, tokens: &[u32], most: usize) -> anyhow::Result<
     // Where there is no room for all of them, what is there is cut off, as of a text.
     let room = most.saturating_sub(around.len()).clamp(1, PIECE);
     let framed = |piece: &[u32]| {
-        let mut framed = [&before, piece, after].concat();
+        let mut framed = [before.as_slice(), piece, after].concat();
         framed.truncate(most);
         framed
     };

@@ -24,7 +24,9 @@ pub(crate) use hosted::HostedModel;
 pub(crate) use lora::LoraModel;
 pub(crate) use loss::{HELD_OUT, Loss, held_out_loss};
 pub(crate) use memory::{available_memory, whole_memory};
-pub(crate) use open::{ModelFile, Splits, open_checkpoint, open_tokenizer, with_loras};
+pub(crate) use open::{
+    MARK, ModelFile, Splits, open_checkpoint, open_converted, open_tokenizer, with_loras,
+};
 pub(crate) use remote::{look as look_at_remote, open as open_remote};
 pub(crate) use remote_report::{line as remote_line, report as remote_report};
 pub(crate) use served::Served;

@@ -8,7 +8,9 @@ use tidegate_contract::{GgufVocabulary, Makes};
 use tidegate_control::config::Model;
 use tidegate_infer::MappedFiles;
 use tidegate_text::{LoadError, Tokenizer};
-use tidegate_weights::{Architecture, Checkpoint, EncoderHead, Lora, ReadFile, ReadWhole};
+use tidegate_weights::{
+    Architecture, Checkpoint, EncoderConfig, EncoderHead, Lora, ReadFile, ReadWhole,
+};
 use tracing::warn;
 
 /// A model's files.
@@ -100,8 +102,23 @@ pub(super) fn name(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
+/// Stands in a directory as long as a conversion into it has not ended.
+pub(crate) const MARK: &str = ".tidegate-conversion";
+
 /// Opens the weights and checks that they are whole.
 pub(crate) fn open_checkpoint(path: &Path) -> anyhow::Result<Checkpoint> {
+    // Its files may be whole and on disk, or not; and what it costs was not measured.
+    ensure!(
+        std::fs::symlink_metadata(path.join(MARK)).is_err(),
+        "{} holds {MARK}: a conversion into it is under way, or was interrupted; wait for its end, or run `tidegate model convert` into it \
+         again, which begins anew",
+        path.display()
+    );
+    open_converted(path)
+}
+
+/// The same of a directory that this process has just converted a model into.
+pub(crate) fn open_converted(path: &Path) -> anyhow::Result<Checkpoint> {
     std::fs::metadata(path).with_context(|| format!("cannot open {}", path.display()))?;
     let checkpoint = Checkpoint::open(path, &MappedFiles)?;
     checkpoint.check()?;
@@ -145,6 +162,9 @@ pub(crate) enum Splits<'a> {
     IfNeeded(Option<&'a str>),
 }
 
+/// The tokenizer of encoders in GGUF files. Of others the converter does not write all that is to be known.
+const WORD_PIECE: &str = "bert";
+
 /// The tokenizer of a directory, or of a GGUF file, whose tokens the model all knows.
 pub(crate) fn open_tokenizer(
     path: &Path,
@@ -163,6 +183,15 @@ pub(crate) fn open_tokenizer(
         let vocabulary = checkpoint
             .gguf_vocabulary()
             .with_context(|| format!("{} has no tokenizer", path.display()))?;
+        // A decoder for embeddings has its own.
+        let encodes = |encoder: &EncoderConfig| encoder.decoder.is_none();
+        if checkpoint.encoder().is_some_and(encodes) && vocabulary.model != WORD_PIECE {
+            bail!(
+                "tokenizer.ggml.model is {:?}, supported: {WORD_PIECE} (WordPiece) for encoders; give the directory that the file was \
+                 converted from",
+                vocabulary.model
+            );
+        }
         of_gguf(&vocabulary, splits)?
     };
     ensure!(
@@ -210,5 +239,70 @@ fn vocabulary(checkpoint: &Checkpoint) -> usize {
     match checkpoint.architecture() {
         Architecture::Decoder(config) => config.vocabulary,
         Architecture::Encoder(config) => config.vocabulary,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn golden(name: &str) -> PathBuf {
+        let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference/tests/golden");
+        goldens.join(name)
+    }
+
+    #[test]
+    fn a_directory_that_a_conversion_has_not_ended_in_is_no_model() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        for file in ["config.json", "model.safetensors"] {
+            fs::copy(golden("bert-f16").join(file), path.join(file)).unwrap();
+        }
+        open_checkpoint(path).unwrap();
+        fs::write(path.join(MARK), "").unwrap();
+        let error = open_checkpoint(path).unwrap_err().to_string();
+        assert!(error.contains("holds .tidegate-conversion: "), "{error}");
+        assert!(
+            error.contains("run `tidegate model convert` into it again"),
+            "{error}"
+        );
+        open_converted(path).unwrap();
+        // A file beside one is not what is being written.
+        let file = path.join("model.gguf");
+        fs::copy(golden("gguf-bert-f16/model.gguf"), &file).unwrap();
+        open_checkpoint(&file).unwrap();
+    }
+
+    #[test]
+    fn an_encoder_in_gguf_with_another_tokenizer_is_refused_by_that() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = directory.path().join("other.gguf");
+        for name in ["gguf-bert-f16", "gguf-nomic-bert-f16"] {
+            let path = golden(name).join("model.gguf");
+            ModelFile::open(&path, Splits::Named(None)).unwrap();
+            let mut bytes = fs::read(path).unwrap();
+            let key = b"tokenizer.ggml.model";
+            let at = bytes.windows(key.len()).position(|found| found == key);
+            // After the key come the kind of the value and its length.
+            let at = at.unwrap() + key.len() + 4 + 8;
+            assert_eq!(&bytes[at..at + 4], b"bert");
+            bytes[at..at + 4].copy_from_slice(b"gpt2");
+            fs::write(&other, bytes).unwrap();
+            for named in [None, Some("gpt-2")] {
+                let Err(error) = ModelFile::open(&other, Splits::Named(named)) else {
+                    panic!("{name} with {named:?} is opened");
+                };
+                assert_eq!(
+                    error.to_string(),
+                    "tokenizer.ggml.model is \"gpt2\", supported: bert (WordPiece) for encoders; give the directory that the file \
+                     was converted from"
+                );
+            }
+        }
+        // A decoder for embeddings has the tokenizer of decoders.
+        let decoder = golden("gguf-qwen3-embedding-bf16/model.gguf");
+        ModelFile::open(&decoder, Splits::IfNeeded(None)).unwrap();
     }
 }

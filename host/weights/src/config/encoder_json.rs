@@ -147,13 +147,7 @@ pub(super) fn encoder(
         // Parts of texts are told by the names of their labels.
         Top::Tokens if !config.names("id2label") => return Err(ConfigError::missing("id2label")),
         Top::Tokens => EncoderHead::TokenClassification(labels(config)?),
-        Top::Rows => {
-            check_modules(beside.modules.as_deref().unwrap_or_default())?;
-            EncoderHead::Embedding(match &beside.pooling {
-                None => Pooling::Mean,
-                Some(pooling) => read_pooling(Raw(pooling))?,
-            })
-        }
+        Top::Rows => EncoderHead::Embedding(pooling(beside)?),
     };
     let learned = matches!(family, Family::Bert | Family::Roberta | Family::DistilBert);
     Ok(Some(EncoderConfig {
@@ -220,7 +214,7 @@ pub(super) fn of_decoder(
     decoder: ModelConfig,
     beside: &Beside,
 ) -> Result<EncoderConfig, ConfigError> {
-    check_modules(beside.modules.as_deref().unwrap_or_default())?;
+    let pooling = pooling(beside)?;
     if !DECODERS.contains(&decoder.architecture.as_str()) {
         let supported = format!("{} for embeddings", DECODERS.join(", "));
         return Err(ConfigError::unsupported(
@@ -229,10 +223,6 @@ pub(super) fn of_decoder(
             supported,
         ));
     }
-    let pooling = match &beside.pooling {
-        None => Pooling::Mean,
-        Some(pooling) => read_pooling(Raw(pooling))?,
-    };
     let context = most_tokens(beside, decoder.context)?;
     Ok(embedding_decoder(decoder, pooling, context))
 }
@@ -456,7 +446,12 @@ impl EncoderFamily {
         match self {
             Family::DistilBert | Family::ModernBert => Ok(0),
             Family::Bert | Family::Roberta | Family::NomicBert => {
-                config.given("type_vocab_size", Some(2))?.dimension()
+                let types = config.given("type_vocab_size", Some(2))?;
+                // Nomic's own code has no table then; of BERT it is what a conversion of DistilBERT out of a GGUF file is.
+                match types.value {
+                    Some(0) if self != Family::Roberta => Ok(0),
+                    _ => types.dimension(),
+                }
             }
         }
     }
@@ -655,14 +650,29 @@ fn labels(config: Raw<'_>) -> Result<Vec<String>, ConfigError> {
         .collect()
 }
 
+/// How rows become a vector, by the files of sentence-transformers. Of a model that has none of them it is the mean, as that takes it.
+fn pooling(beside: &Beside) -> Result<Pooling, ConfigError> {
+    check_modules(beside)?;
+    match &beside.pooling {
+        None => Ok(Pooling::Mean),
+        Some(pooling) => read_pooling(Raw(pooling)),
+    }
+}
+
 /// What sentence-transformers would do after the encoder: a layer more would make other vectors.
-fn check_modules(modules: &[Value]) -> Result<(), ConfigError> {
-    for module in modules {
+fn check_modules(beside: &Beside) -> Result<(), ConfigError> {
+    for module in beside.modules.as_deref().unwrap_or_default() {
         let kind = module.get("type").and_then(Value::as_str);
         let name = kind.and_then(|kind| kind.rsplit('.').next());
         if !matches!(name, Some("Transformer" | "Pooling" | "Normalize")) {
             let found = kind.map_or_else(|| module.to_string(), str::to_owned);
             let supported = "Transformer, Pooling, Normalize";
+            return Err(ConfigError::unsupported("modules.json", found, supported));
+        }
+        // That has no default for it either.
+        if name == Some("Pooling") && beside.pooling.is_none() {
+            let found = format!("{} without 1_Pooling/config.json", kind.unwrap_or_default());
+            let supported = "a Pooling that this file describes";
             return Err(ConfigError::unsupported("modules.json", found, supported));
         }
     }

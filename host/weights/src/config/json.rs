@@ -154,6 +154,12 @@ impl Family {
     }
 
     fn refuse_what_is_not_implemented(&self, config: Raw<'_>) -> Result<(), ConfigError> {
+        // As the library has it: a row sees those after it where this stands there and is not true, so by a null too.
+        let key = "is_causal";
+        if config.names(key) && !config.flag(key)? {
+            let found = config.get(key).map_or("null", |_| "false");
+            return Err(ConfigError::unsupported(key, found, "true"));
+        }
         for key in ["mlp_bias", "use_bidirectional_attention"] {
             if config.flag(key)? {
                 return Err(ConfigError::unsupported(key, true, "false"));

@@ -8,15 +8,15 @@ use crate::config::{
 };
 
 /// The `config.json` of a model whose own is `original`, or that has none; nothing where no family of the transformers
-/// library has these properties together. `bits` are those of a number.
+/// library has these properties together, with the reason. `bits` are those of a number.
 pub(super) fn describe(
     config: &ModelConfig,
     original: Option<Map<String, Value>>,
     (quantization, bits): (Quantization, u32),
-) -> Option<Map<String, Value>> {
+) -> Result<Map<String, Value>, String> {
     let mut object = match original {
         Some(original) => original,
-        None => invent(config)?,
+        None => invent(config).ok_or(NOTHING)?,
     };
     object.insert(
         "quantization_config".to_owned(),
@@ -26,8 +26,22 @@ pub(super) fn describe(
     if !config.eos_tokens.is_empty() {
         object.insert("eos_token_id".to_owned(), json!(config.eos_tokens));
     }
-    means(&object, config, quantization).then_some(object)
+    means(&object, config, quantization)?;
+    Ok(object)
 }
+
+/// Why there is no `config.json` where none was tried.
+const NOTHING: &str = "it has no rotary positions, or is no model for embeddings";
+
+/// Why a model is not described by this `config.json`, which was read as something else or not at all.
+fn unlike(object: &Map<String, Value>, why: &str) -> String {
+    let name = object.get("architectures").and_then(|names| names.get(0));
+    let name = name.and_then(Value::as_str).unwrap_or_default();
+    format!("as {name}, {why}")
+}
+
+/// Why, where it was read.
+const ANOTHER: &str = "it would be another model";
 
 /// A `config.json` and what stands beside it.
 pub(super) struct Described {
@@ -52,13 +66,13 @@ pub(super) fn describe_encoder(
     original: Option<Map<String, Value>>,
     beside: Option<&Beside>,
     (quantization, bits): (Quantization, u32),
-) -> Option<Described> {
+) -> Result<Described, String> {
     let described = match (original, beside) {
         (Some(original), Some(beside)) => Described {
             config: original,
             beside: files_beside(beside),
         },
-        _ => invent_encoder(config)?,
+        _ => invent_encoder(config).ok_or(NOTHING)?,
     };
     let (mut object, files) = (described.config, described.beside);
     object.insert(
@@ -71,8 +85,10 @@ pub(super) fn describe_encoder(
         sentence: table(&files, SENTENCE),
         generation: None,
     };
-    let Ok(Architecture::Encoder(read)) = Architecture::from_json(&object, &read) else {
-        return None;
+    let read = match Architecture::from_json(&object, &read) {
+        Ok(Architecture::Encoder(read)) => read,
+        Ok(Architecture::Decoder(_)) => return Err(unlike(&object, ANOTHER)),
+        Err(error) => return Err(unlike(&object, &error.to_string())),
     };
     let decoder = config.decoder.clone().map(|mut decoder| {
         decoder.quantization = Some(quantization);
@@ -94,7 +110,10 @@ pub(super) fn describe_encoder(
         decoder,
         ..config.clone()
     };
-    (read == expected).then_some(Described {
+    if read != expected {
+        return Err(unlike(&object, ANOTHER));
+    }
+    Ok(Described {
         config: object,
         beside: files,
     })
@@ -194,15 +213,20 @@ fn invent_encoder(config: &EncoderConfig) -> Option<Described> {
     })
 }
 
-/// Whether the text means the model: the same in all but names, how weights are stored, and the last bits of a scale
+/// That the text means the model: the same in all but names, how weights are stored, and the last bits of a scale
 /// that went through its square.
-fn means(object: &Map<String, Value>, config: &ModelConfig, quantization: Quantization) -> bool {
-    let Ok(Architecture::Decoder(read)) = Architecture::from_json(object, &Beside::default())
-    else {
-        return false;
+fn means(
+    object: &Map<String, Value>,
+    config: &ModelConfig,
+    quantization: Quantization,
+) -> Result<(), String> {
+    let read = match Architecture::from_json(object, &Beside::default()) {
+        Ok(Architecture::Decoder(read)) => read,
+        Ok(Architecture::Encoder(_)) => return Err(unlike(object, ANOTHER)),
+        Err(error) => return Err(unlike(object, &error.to_string())),
     };
     if (read.attention_scale - config.attention_scale).abs() > 1e-12 * config.attention_scale {
-        return false;
+        return Err(unlike(object, ANOTHER));
     }
     let expected = ModelConfig {
         architecture: read.architecture.clone(),
@@ -211,7 +235,10 @@ fn means(object: &Map<String, Value>, config: &ModelConfig, quantization: Quanti
         quantization: Some(quantization),
         ..config.clone()
     };
-    read == expected
+    match read == expected {
+        true => Ok(()),
+        false => Err(unlike(object, ANOTHER)),
+    }
 }
 
 /// Keys of transformers 4.

@@ -15,7 +15,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -68,12 +68,14 @@ pub enum ConvertError {
         format: Format,
     },
     /// No family of the transformers library has the model's properties together.
-    #[error("{path}: no config.json describes a model like this {architecture}")]
+    #[error("{path}: no config.json describes a model like this {architecture}: {reason}")]
     Description {
         /// The model.
         path: PathBuf,
         /// Its architecture.
         architecture: String,
+        /// Of the family that is nearest, and what it does not have.
+        reason: String,
     },
     /// A tensor is missing or damaged.
     #[error(transparent)]
@@ -128,15 +130,16 @@ pub(crate) fn convert_in_shards(
         format => return Err(ConvertError::Format { format }),
     };
     let path = checkpoint.path().to_owned();
-    let undescribed = |architecture: &str| ConvertError::Description {
+    let undescribed = |architecture: &str, reason| ConvertError::Description {
         path: path.clone(),
         architecture: architecture.to_owned(),
+        reason,
     };
     let original = checkpoint.config_object();
     let (described, planned) = match checkpoint.architecture() {
         Architecture::Decoder(config) => {
             let described = describe::describe(config, original, quantization);
-            let described = described.ok_or_else(|| undescribed(&config.architecture))?;
+            let described = described.map_err(|why| undescribed(&config.architecture, why))?;
             // What `config.json` will say of norms may be another thing than the source says.
             let norm_offset = if config.post_norms { 1.0 } else { 0.0 };
             let planned = plan::plan(checkpoint, config, norm_offset, format)?;
@@ -145,7 +148,7 @@ pub(crate) fn convert_in_shards(
         Architecture::Encoder(config) => {
             let beside = checkpoint.beside();
             let described = describe::describe_encoder(config, original, beside, quantization);
-            let described = described.ok_or_else(|| undescribed(&config.architecture))?;
+            let described = described.map_err(|why| undescribed(&config.architecture, why))?;
             (described, plan::plan_encoder(checkpoint, config, format)?)
         }
     };
@@ -187,6 +190,11 @@ pub(crate) fn convert_in_shards(
     }
     pending.push(write::small(out, "config.json", &described.config.into())?);
     let files = keep(pending)?;
+    // Each that a file was put into, and the one itself last, which may have got directories.
+    let directories: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+    for directory in directories.into_iter().filter(|found| *found != out) {
+        sync_directory(directory)?;
+    }
     sync_directory(out)?;
     report(checkpoint, &planned, files)
 }

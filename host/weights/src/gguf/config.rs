@@ -94,14 +94,15 @@ pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, Architectu
         name,
         family: *family,
     };
-    Ok((
-        *family,
-        match (family.is_encoder(), reader.embeds()?) {
-            (true, _) => Architecture::Encoder(reader.encoder()?),
-            (false, Some(pooling)) => Architecture::Encoder(reader.embedding(pooling)?),
-            (false, None) => Architecture::Decoder(reader.read()?),
-        },
-    ))
+    let architecture = if family.is_encoder() {
+        Architecture::Encoder(reader.encoder()?)
+    } else {
+        match reader.embeds()? {
+            Some(pooling) => Architecture::Encoder(reader.embedding(pooling)?),
+            None => Architecture::Decoder(reader.read()?),
+        }
+    };
+    Ok((*family, architecture))
 }
 
 /// Reads the keys of one architecture.
@@ -213,6 +214,10 @@ impl Reader<'_> {
     }
 
     fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
+        let key = self.key("attention.causal");
+        if self.keys().flag(&key)? == Some(false) {
+            return Err(ConfigError::unsupported(key, false, "true"));
+        }
         for (tensor, of_experts) in [
             ("blk.0.ffn_gate.bias", false),
             ("blk.0.ffn_up.bias", false),

@@ -18,6 +18,9 @@ use crate::tensor::Tensor;
 /// `enum llama_pooling_type`.
 const POOLINGS: [(u64, Pooling); 3] = [(1, Pooling::Mean), (2, Pooling::First), (3, Pooling::Last)];
 
+/// Where texts and pairs of them are scored instead.
+const RANK: u64 = 4;
+
 impl Reader<'_> {
     /// An encoder, whose rows make a vector: GGUF files of other uses are refused.
     pub(super) fn encoder(&self) -> Result<EncoderConfig, ConfigError> {
@@ -39,7 +42,6 @@ impl Reader<'_> {
             Some(value) => limits::epsilon(&epsilon, value)?,
             None => return Err(ConfigError::missing(epsilon)),
         };
-        let there = |name: &str| self.there(&format!("blk.0.{name}"));
         Ok(EncoderConfig {
             architecture: self.name.to_owned(),
             vocabulary: sizes.vocabulary,
@@ -66,9 +68,9 @@ impl Reader<'_> {
             first_norm: true,
             pre_norm: false,
             biases: EncoderBiases {
-                heads: there("attn_q.bias") || there("attn_qkv.bias"),
-                output: there("attn_output.bias"),
-                feed_forward: there("ffn_up.bias"),
+                heads: !nomic,
+                output: !nomic,
+                feed_forward: !nomic,
                 norms: true,
             },
             activation: match nomic {
@@ -91,14 +93,23 @@ impl Reader<'_> {
         })
     }
 
-    /// How the rows of a decoder are pooled that was converted for embeddings; nothing of others.
+    /// How the rows of a decoder are pooled that was converted for embeddings; nothing of one that makes text. One that was converted
+    /// to score texts has lost the head that makes text.
     pub(super) fn embeds(&self) -> Result<Option<Pooling>, ConfigError> {
-        if !matches!(self.family, Family::Llama | Family::Qwen2 | Family::Qwen3) {
+        let key = self.key("pooling_type");
+        let number = self.keys().count(&key)?.filter(|number| *number != 0);
+        let Some(number) = number else {
             return Ok(None);
+        };
+        let pooling = self.known_pooling(number)?;
+        if matches!(self.family, Family::Llama | Family::Qwen2 | Family::Qwen3) {
+            return Ok(Some(pooling));
         }
-        let number = self.keys().count(&self.key("pooling_type"))?;
-        let known = POOLINGS.iter().find(|(known, _)| number == Some(*known));
-        Ok(known.map(|(_, pooling)| *pooling))
+        let supported = format!(
+            "0 (none) for {}; 1, 2 and 3 for qwen3, qwen2, llama",
+            self.name
+        );
+        Err(ConfigError::unsupported(key, number, supported))
     }
 
     /// A decoder for embeddings, of whose layers encoders have all.
@@ -156,7 +167,18 @@ impl Reader<'_> {
             ("blk.0.ffn_up_exps.weight", "no experts"),
         ];
         match self.family {
-            Family::NomicBert => others.push(("position_embd.weight", "rotary positions")),
+            Family::NomicBert => {
+                others.push(("position_embd.weight", "rotary positions"));
+                let biases = [
+                    "blk.0.attn_qkv.bias",
+                    "blk.0.attn_q.bias",
+                    "blk.0.attn_output.bias",
+                    "blk.0.ffn_gate.bias",
+                    "blk.0.ffn_up.bias",
+                    "blk.0.ffn_down.bias",
+                ];
+                others.extend(biases.map(|bias| (bias, "matrices without biases")));
+            }
             _ => others.push(("blk.0.ffn_gate.weight", "feed-forward layers without gates")),
         }
         for (tensor, supported) in others {
@@ -192,20 +214,25 @@ impl Reader<'_> {
 
     /// Where nothing is said it is the mean, as sentence-transformers takes it.
     fn pooling(&self) -> Result<Pooling, ConfigError> {
-        let key = self.key("pooling_type");
-        let Some(number) = self.keys().count(&key)? else {
-            return Ok(Pooling::Mean);
-        };
-        let known = POOLINGS.iter().find(|(known, _)| *known == number);
+        let number = self.keys().count(&self.key("pooling_type"))?;
+        number.map_or(Ok(Pooling::Mean), |number| self.known_pooling(number))
+    }
+
+    fn known_pooling(&self, number: u64) -> Result<Pooling, ConfigError> {
+        if let Some((_, pooling)) = POOLINGS.iter().find(|(known, _)| *known == number) {
+            return Ok(*pooling);
+        }
         let found = match number {
             0 => "0 (none)".to_owned(),
-            4 => "4 (rank: a reranker or a classifier)".to_owned(),
+            RANK => format!("{RANK} (rank: a reranker or a classifier)"),
             number => number.to_string(),
         };
-        let supported = "1 (mean), 2 (first token), 3 (last token)";
-        known
-            .map(|(_, pooling)| *pooling)
-            .ok_or_else(|| ConfigError::unsupported(key, found, supported))
+        let mut supported = "1 (mean), 2 (first token), 3 (last token)".to_owned();
+        if number == RANK {
+            supported += "; rerankers and classifiers are encoders by their directories";
+        }
+        let key = self.key("pooling_type");
+        Err(ConfigError::unsupported(key, found, supported))
     }
 }
 

@@ -51,9 +51,20 @@ const NEAREST: [(&str, &str); 33] = [
 const ENCODERS: &str = "an encoder as its directory with config.json and safetensors (BertModel, RobertaModel, XLMRobertaModel, \
     ModernBertModel), or another as a GGUF file (bert, nomic-bert)";
 
-/// In the place of a GGUF file that scores texts or pairs of them.
+/// In the place of a GGUF file of an encoder that scores texts or pairs of them.
 const SCORES: &str = "the directory that it was converted from, with config.json and safetensors: labels and scores of pairs are read \
     from there";
+
+/// The same of a decoder, whose scores are read from nowhere.
+const SCORES_OF_ENCODERS: &str = "a reranker or classifier that is an encoder (BERT, RoBERTa, XLM-RoBERTa, DistilBERT or ModernBERT), as its \
+    directory with config.json and safetensors";
+
+/// In the place of a GGUF file whose rows make no vectors, or are put together in an unknown way.
+const POOLED: &str = "a conversion whose `pooling_type` is 1 (mean), 2 (first token) or 3 (last token), or the directory that the file was \
+    converted from, with config.json and safetensors";
+
+/// In the place of a decoder for embeddings of another family.
+const VECTORS: &str = "a decoder for embeddings of qwen3, qwen2 or llama (Qwen3-Embedding), or an encoder (bert, nomic-bert)";
 
 /// What answers in the place of a model that writes text and is of no family that is here.
 const DECODERS: &str = "a decoder of about its size: Llama 3.x (llama), Qwen3 (qwen3), Gemma 3 (gemma3) or Phi-3 (phi3)";
@@ -163,7 +174,7 @@ impl GgufSummary {
             return Some(format!("a dense model of {family}, without experts"));
         }
         if key.ends_with(".pooling_type") {
-            return Some(SCORES.to_owned());
+            return Some(self.nearest_to_pooling(error).to_owned());
         }
         if key != "general.architecture" {
             return Some(format!(
@@ -174,6 +185,20 @@ impl GgufSummary {
         let known = NEAREST.iter().find(|(start, _)| name.starts_with(start));
         let nearest = known.map_or(DECODERS, |(_, nearest)| nearest);
         Some(nearest.to_owned())
+    }
+
+    fn nearest_to_pooling(&self, error: &ConfigError) -> &'static str {
+        let architecture = self.architecture.as_deref().unwrap_or_default();
+        let is_encoder = matches!(architecture, "bert" | "nomic-bert");
+        // The number stands before what it is called.
+        let is = |number: &str| matches!(error, ConfigError::Unsupported { value, .. } if value.starts_with(number));
+        match (is("4 (rank"), is_encoder) {
+            (true, true) => SCORES,
+            (true, false) => SCORES_OF_ENCODERS,
+            (false, true) => POOLED,
+            (false, false) if ["llama", "qwen2", "qwen3"].contains(&architecture) => POOLED,
+            (false, false) => VECTORS,
+        }
     }
 }
 

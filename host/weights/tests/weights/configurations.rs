@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tidegate_contract::ScoreScale;
 use tidegate_weights::{
-    Activation, Architecture, Checkpoint, ClampedGate, EncoderConfig, EncoderHead, Experts,
-    HeadActivation, ModelConfig, Pooling, Quantization, RopeScaling,
+    Activation, Architecture, Checkpoint, ClampedGate, EncoderConfig, EncoderHead, EncoderTensor,
+    Experts, HeadActivation, ModelConfig, Pooling, Quantization, RopeScaling,
 };
 
 use crate::made::{Files, safetensors, tensors};
@@ -781,15 +781,86 @@ fn a_decoder_with_the_files_of_sentence_transformers_makes_vectors() {
 }
 
 #[test]
+fn a_decoder_whose_rows_see_those_after_them_is_refused() {
+    let modules = json!(
+        ["Transformer", "Pooling"]
+            .map(|kind| json!({"type": format!("sentence_transformers.models.{kind}")}))
+    );
+    let beside = [
+        ("modules.json", modules),
+        ("1_Pooling/config.json", json!({"pooling_mode": "mean"})),
+    ];
+    for name in [
+        "Qwen3ForCausalLM",
+        "LlamaForCausalLM",
+        "Gemma3ForCausalLM",
+        "Phi3ForCausalLM",
+    ] {
+        // As transformers has it, what is not true is false.
+        for (flag, said) in [(json!(false), "false"), (Value::Null, "null")] {
+            let error = open_beside(&with(name, json!({"is_causal": flag})), &[]).unwrap_err();
+            let words = format!("`is_causal` is {said}, supported: true");
+            assert!(error.contains(&words), "{name}: {error}");
+        }
+        open_beside(&with(name, json!({"is_causal": true})), &[]).unwrap();
+    }
+    for name in ["Qwen3ForCausalLM", "Qwen3Model"] {
+        let both = with(name, json!({"is_causal": false}));
+        let error = open_beside(&both, &beside).unwrap_err();
+        assert!(error.contains("`is_causal` is false"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_pooling_module_without_its_file_is_refused() {
+    let of = |kinds: &[&str]| {
+        let module = |kind| json!({"type": format!("sentence_transformers.models.{kind}")});
+        [("modules.json", Value::from_iter(kinds.iter().map(module)))]
+    };
+    let bert = json!({"architectures": ["BertModel"]});
+    for config in [bert, with("Qwen3ForCausalLM", json!({}))] {
+        assert_eq!(
+            open_beside(&config, &of(&["Transformer", "Pooling"])).unwrap_err(),
+            "m/config.json: `modules.json` is sentence_transformers.models.Pooling without 1_Pooling/config.json, supported: \
+             a Pooling that this file describes"
+        );
+        // As sentence-transformers takes a model that says nothing of it.
+        let checkpoint = open_beside(&config, &of(&["Transformer"])).unwrap();
+        let head = &checkpoint.encoder().unwrap().head;
+        assert_eq!(*head, EncoderHead::Embedding(Pooling::Mean));
+    }
+}
+
+#[test]
+fn an_encoder_may_have_no_table_of_token_types() {
+    for name in ["BertModel", "NomicBertModel"] {
+        let config = json!({"architectures": [name], "type_vocab_size": 0});
+        let checkpoint = open_beside(&config, &[]).unwrap();
+        let found = checkpoint.encoder().unwrap();
+        assert_eq!((found.types, found.token_types()), (0, 1), "{name}");
+        assert!(found.tensors().all(|tensor| tensor != EncoderTensor::Types));
+    }
+    let config = json!({"architectures": ["RobertaModel"], "type_vocab_size": 0});
+    let error = open_beside(&config, &[]).unwrap_err();
+    assert!(
+        error.contains("`type_vocab_size` is 0, must be between 1"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_layer_of_sentence_transformers_that_is_not_implemented_is_named() {
     let modules = |last: Value| {
         let kinds = ["Transformer", "Pooling", "Normalize"];
         let kinds =
             kinds.map(|kind| json!({"type": format!("sentence_transformers.models.{kind}")}));
-        [(
-            "modules.json",
-            Value::from_iter(kinds.into_iter().chain([last])),
-        )]
+        [
+            (
+                "modules.json",
+                Value::from_iter(kinds.into_iter().chain([last])),
+            ),
+            ("1_Pooling/config.json", json!({"pooling_mode": "mean"})),
+        ]
     };
     let newer =
         json!({"type": "sentence_transformers.sentence_transformer.modules.normalize.Normalize"});

@@ -1,8 +1,16 @@
 //! What `convert` writes of every golden model.
 
+use std::path::Path;
+
 use tidegate_weights::{Checkpoint, DecoderTensor, Format, ModelConfig, ReadWhole, convert};
 
 use crate::goldens::{assert_same_tensors, golden};
+use crate::made::{Files, Gguf, Value, gguf, gguf_encoder};
+
+fn opened(file: &Gguf) -> Checkpoint {
+    let files = Files::default().with("m.gguf", file.bytes());
+    Checkpoint::open(Path::new("m.gguf"), &files).unwrap()
+}
 
 const DECODERS: [&str; 50] = [
     "llama-tied-sharded-f32",
@@ -112,5 +120,52 @@ fn q8_0_and_q4_0_are_copied_without_rounding() {
                 assert_eq!(before, after, "{name} {tensor:?}");
             }
         }
+    }
+}
+
+/// As the converter writes DistilBERT.
+#[test]
+fn encoders_without_token_types_convert_out_of_gguf_files() {
+    for nomic in [false, true] {
+        let mut file = gguf_encoder(nomic);
+        file.tensors
+            .retain(|(name, ..)| name != "token_types.weight");
+        let before = opened(&file);
+        before.check().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        convert(&before, Format::Int8, directory.path(), &mut |_, _| {}).unwrap();
+        let after = Checkpoint::open(directory.path(), &ReadWhole).unwrap();
+        after.check().unwrap();
+        let config = after.encoder().unwrap();
+        assert_eq!((config.types, config.token_types()), (0, 1));
+        for tensor in config.tensors() {
+            let [before, after] =
+                [&before, &after].map(|model| model.encoder_tensor(tensor).unwrap().to_f32());
+            assert_eq!(before.unwrap(), after.unwrap(), "{tensor:?}");
+        }
+    }
+}
+
+#[test]
+fn a_model_that_no_config_describes_is_refused_with_the_reason() {
+    // No family of transformers has windows and biases of all of attention.
+    let mut file = gguf().set("llama.attention.sliding_window", Value::U32(4));
+    for part in ["attn_q", "attn_k", "attn_v", "attn_output"] {
+        let bias = (format!("blk.0.{part}.bias"), vec![32], 0, vec![0; 128]);
+        file.tensors.push(bias);
+    }
+    for file in [file.clone(), file.set("llama.pooling_type", Value::U32(1))] {
+        let directory = tempfile::tempdir().unwrap();
+        let done = convert(
+            &opened(&file),
+            Format::Int8,
+            directory.path(),
+            &mut |_, _| {},
+        );
+        assert_eq!(
+            done.unwrap_err().to_string(),
+            "m.gguf: no config.json describes a model like this llama: as MistralForCausalLM, `attention_bias` is true, \
+             supported: false"
+        );
     }
 }

@@ -480,7 +480,8 @@ fn encoders_of_another_kind_and_absurd_ones_are_named_with_what_is_supported() {
             false,
             "pooling_type",
             Value::U32(4),
-            "is 4 (rank: a reranker or a classifier), supported: 1",
+            "is 4 (rank: a reranker or a classifier), supported: 1 (mean), 2 (first token), 3 (last token); rerankers and \
+             classifiers are encoders by their directories",
         ),
         (
             true,
@@ -573,6 +574,12 @@ fn encoders_of_another_kind_and_absurd_ones_are_named_with_what_is_supported() {
         ),
         (true, "position_embd.weight", "supported: rotary positions"),
         (true, "blk.0.ffn_gate_inp.weight", "supported: no experts"),
+        (true, "blk.0.attn_qkv.bias", NO_BIASES),
+        (true, "blk.0.attn_q.bias", NO_BIASES),
+        (true, "blk.0.attn_output.bias", NO_BIASES),
+        (true, "blk.0.ffn_gate.bias", NO_BIASES),
+        (true, "blk.0.ffn_up.bias", NO_BIASES),
+        (true, "blk.0.ffn_down.bias", NO_BIASES),
     ] {
         let mut file = gguf_encoder(nomic);
         let (_, shape, kind, bytes) = file.tensors[1].clone();
@@ -585,7 +592,10 @@ fn encoders_of_another_kind_and_absurd_ones_are_named_with_what_is_supported() {
         file
     };
     for (nomic, tensor) in [
+        (false, "blk.0.attn_q.bias"),
         (false, "blk.0.attn_k.bias"),
+        (false, "blk.0.attn_output.bias"),
+        (false, "blk.0.ffn_up.bias"),
         (false, "position_embd.weight"),
         (false, "token_embd_norm.bias"),
         (true, "blk.0.attn_output_norm.weight"),
@@ -619,6 +629,8 @@ fn encoders_of_another_kind_and_absurd_ones_are_named_with_what_is_supported() {
         "`blk.0.attn_qkv.weight` has shape [64, 32], expected [96, 32]",
     );
 }
+
+const NO_BIASES: &str = "is there, supported: matrices without biases";
 
 /// As newer files of llama.cpp may have it.
 #[test]
@@ -695,8 +707,54 @@ fn a_decoder_that_is_pooled_makes_vectors_as_far_as_encoders_have_its_layers() {
         &mixed,
         "`llama.expert_count` is 8, supported: 0 for embeddings",
     );
-    for none in [0, 4] {
-        let file = gguf().set("llama.pooling_type", Value::U32(none));
-        assert!(open(file.bytes()).unwrap().decoder().is_some(), "{none}");
+    let none = gguf().set("llama.pooling_type", Value::U32(0));
+    assert!(open(none.bytes()).unwrap().decoder().is_some());
+    for (number, found) in [(4, "4 (rank: a reranker or a classifier)"), (77, "77")] {
+        let other = gguf().set("llama.pooling_type", Value::U32(number));
+        let words = format!("`llama.pooling_type` is {found}, supported: 1 (mean), 2 (first");
+        assert_refused(&other, &words);
     }
+}
+
+/// The same file, of another family.
+fn gguf_of(name: &str) -> Gguf {
+    let mut file = gguf();
+    for (key, _) in &mut file.keys {
+        *key = key.replace("llama.", &format!("{name}."));
+    }
+    file.set("general.architecture", Value::Text(name.into()))
+}
+
+#[test]
+fn a_decoder_of_another_family_that_is_pooled_is_no_text_model() {
+    for name in ["smollm3", "phi3", "qwen3moe", "gemma2", "gemma3"] {
+        let key = format!("{name}.pooling_type");
+        for number in 1..=4 {
+            let pooled = gguf_of(name).set(&key, Value::U32(number));
+            let words = match number {
+                4 => format!("`{key}` is 4 (rank: a reranker or a classifier), supported: 1"),
+                _ => format!(
+                    "`{key}` is {number}, supported: 0 (none) for {name}; 1, 2 and 3 for qwen3, qwen2, llama"
+                ),
+            };
+            assert_refused(&pooled, &words);
+        }
+    }
+    let none = gguf_of("smollm3").set("smollm3.pooling_type", Value::U32(0));
+    assert!(open(none.bytes()).unwrap().decoder().is_some());
+}
+
+#[test]
+fn a_decoder_whose_rows_see_those_after_them_is_refused() {
+    let words = "`llama.attention.causal` is false, supported: true";
+    let both = gguf().set("llama.attention.causal", Value::Flag(false));
+    assert_refused(&both, words);
+    let pooled = both.set("llama.pooling_type", Value::U32(1));
+    assert_refused(&pooled, words);
+    let causal = gguf().set("llama.attention.causal", Value::Flag(true));
+    assert!(open(causal.bytes()).unwrap().decoder().is_some());
+    assert_refused(
+        &gguf().set("llama.attention.causal", Value::U32(0)),
+        "must be true or false",
+    );
 }

@@ -7,7 +7,7 @@ use tidegate_weights::{
     Checkpoint, FileBytes, Format, GgufSummary, ReadFile, gguf_nearest, gguf_summary,
 };
 
-use crate::made::{BLOCKS, Files, Gguf, Value, gguf, gguf_in};
+use crate::made::{BLOCKS, Files, Gguf, Value, gguf, gguf_encoder, gguf_in};
 
 fn summary(file: &Gguf) -> GgufSummary {
     let files = Files::default().with("m.gguf", file.bytes());
@@ -217,6 +217,29 @@ fn what_would_work_is_told_where_it_is_known() {
     let adapter = gguf().set("general.type", Value::Text("adapter".into()));
     let told = nearest(&adapter).unwrap();
     assert!(told.contains("adapter_config.json"), "{told}");
+    let pooled = |file: Gguf, name: &str, number| {
+        let key = format!("{name}.pooling_type");
+        nearest(&file.set(&key, Value::U32(number))).unwrap()
+    };
+    let told = pooled(gguf_encoder(false), "bert", 4);
+    assert!(
+        told.starts_with("the directory that it was converted from"),
+        "{told}"
+    );
+    // A decoder's head is read from nowhere.
+    let told = pooled(gguf(), "llama", 4);
+    assert!(
+        told.starts_with("a reranker or classifier that is an encoder"),
+        "{told}"
+    );
+    for number in [0, 77] {
+        let told = pooled(gguf_encoder(false), "bert", number);
+        assert!(
+            told.starts_with("a conversion whose `pooling_type` is 1 (mean)"),
+            "{told}"
+        );
+        assert!(!told.contains("labels"), "{told}");
+    }
     let of = |bytes: &[u8]| {
         let files = Files::default().with("m.gguf", bytes);
         nearest_of(Path::new("m.gguf"), &files).unwrap()

@@ -10,13 +10,14 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use tidegate_infer::{Adapter, DecoderOptions, DeviceOptions, Gpu};
 use tidegate_telemetry::WorkKind;
+use tidegate_text::Tokenizer;
 use tidegate_weights::{Checkpoint, ConvertReport, Format, convert as write};
 
 use super::held_out::{Encoded, EncodedChange, change as change_of, encoded, held_out, loss};
 use super::size;
 use crate::commands::{print, print_json};
 use crate::exit::Failure;
-use crate::models::{Loss, ModelFile, Splits, open_checkpoint};
+use crate::models::{Loss, MARK, ModelFile, Splits, open_converted};
 use crate::terminal::works;
 
 /// Files that say how texts become tokens, and when an answer ends; copied as they are.
@@ -36,8 +37,6 @@ const TOKENIZER_FILES: [&str; 9] = [
 const SENTENCE_FILES: [&str; 2] = ["modules.json", "sentence_bert_config.json"];
 const POOLING: &str = "1_Pooling";
 
-/// Stands in the directory as long as a conversion into it has not ended.
-const MARK: &str = ".tidegate-conversion";
 const MARK_TEXT: &str = "A conversion into this directory is under way, or was interrupted: the next one begins anew.\n";
 
 /// Write a model with its matrices in 8 or 4 bits, and say what that costs: in held-out loss, or in how far an encoder's vectors or
@@ -89,6 +88,14 @@ impl QuantizedFormat {
     }
 }
 
+/// Tokens that a text must have to tell a model by: each but the first of a decoder's is foreseen.
+fn least_tokens(checkpoint: &Checkpoint) -> usize {
+    match checkpoint.decoder() {
+        Some(_) => 2,
+        None => 1,
+    }
+}
+
 /// What a conversion costs on a text.
 struct Change {
     text: String,
@@ -109,11 +116,16 @@ enum Made {
 }
 
 impl Made {
-    fn by(gpu: &Gpu, checkpoint: &Checkpoint, tokens: &[u32]) -> anyhow::Result<Made> {
+    fn by(
+        gpu: &Gpu,
+        checkpoint: &Checkpoint,
+        tokenizer: &Tokenizer,
+        tokens: &[u32],
+    ) -> anyhow::Result<Made> {
         let usual = DecoderOptions::default().kv;
         Ok(match checkpoint.decoder() {
             Some(_) => Made::Loss(loss(gpu, checkpoint, tokens, usual)?),
-            None => Made::Encoded(encoded(gpu, checkpoint, tokens)?),
+            None => Made::Encoded(encoded(gpu, checkpoint, tokenizer, tokens)?),
         })
     }
 
@@ -134,17 +146,27 @@ impl Made {
 
 /// Converts a model and says what that costs.
 pub(crate) fn convert(arguments: &Arguments) -> Result<(), Failure> {
+    if is_same(&arguments.destination, &arguments.source) {
+        return Err(Failure::usage(format_args!(
+            "{} is the model itself: convert into another directory",
+            arguments.destination.display()
+        )));
+    }
     let splits = Splits::Named(arguments.pre_tokenizer.as_deref());
     let source = ModelFile::open(&arguments.source, splits)?;
     // What can be wrong with the measurement, or with the model, is said before an hour of work.
     let measured = if arguments.no_loss {
         None
     } else {
-        let (text, tokens) = held_out(arguments.text.as_deref(), &source.tokenizer)?;
+        let (text, tokens) = held_out(
+            arguments.text.as_deref(),
+            &source.tokenizer,
+            least_tokens(&source.checkpoint),
+        )?;
         let adapter = Adapter::choose(arguments.adapter.as_deref()).map_err(Failure::usage)?;
         Some((text, tokens, adapter))
     };
-    let destination = Destination::begin(&arguments.destination, &arguments.source)?;
+    let destination = Destination::begin(&arguments.destination)?;
     let done = convert_into(&source, arguments, measured);
     if done.is_err() {
         destination.undo();
@@ -168,13 +190,13 @@ fn convert_into(
 ) -> anyhow::Result<(ConvertReport, Option<Change>)> {
     let before = measured.map(|(text, tokens, adapter)| {
         let gpu = Gpu::open(&adapter, DeviceOptions::default())?;
-        let before = Made::by(&gpu, &source.checkpoint, &tokens)?;
+        let before = Made::by(&gpu, &source.checkpoint, &source.tokenizer, &tokens)?;
         anyhow::Ok((gpu, text, tokens, before))
     });
     let before = before.transpose()?;
     let (report, converted) = write_all(source, arguments)?;
     let change = before.map(|(gpu, text, tokens, before)| {
-        let after = Made::by(&gpu, &converted, &tokens)?;
+        let after = Made::by(&gpu, &converted, &source.tokenizer, &tokens)?;
         anyhow::Ok(before.cost(&after).map(|cost| Change { text, cost }))
     });
     let change = change.transpose().map(Option::flatten).with_context(|| {
@@ -198,7 +220,7 @@ struct Destination<'a> {
 }
 
 impl Destination<'_> {
-    fn begin<'a>(directory: &'a Path, source: &Path) -> Result<Destination<'a>, Failure> {
+    fn begin(directory: &Path) -> Result<Destination<'_>, Failure> {
         let wrong = |why: &str| Failure::usage(format_args!("{} {why}", directory.display()));
         let cannot_write = || format!("cannot write into {}", directory.display());
         let there = match std::fs::read_dir(directory) {
@@ -213,9 +235,6 @@ impl Destination<'_> {
                 let why =
                     "is there already and not empty: convert into an empty or a new directory";
                 return Err(wrong(why));
-            }
-            if is_same(directory, source) {
-                return Err(wrong("is the model itself: convert into another directory"));
             }
         }
         std::fs::create_dir_all(directory).with_context(cannot_write)?;
@@ -262,14 +281,19 @@ impl Destination<'_> {
 
     /// Takes away what was written. What is told is why the conversion failed, not that something stays.
     fn clear(&self, with_mark: bool) {
+        // First what makes the others a model, and last what tells of them.
+        let _ = std::fs::remove_file(self.directory.join("config.json"));
         let entries = std::fs::read_dir(self.directory).into_iter().flatten();
         for entry in entries.flatten() {
             let name = entry.file_name();
             if name == POOLING {
                 clear_pooling(&entry.path());
-            } else if is_written(&name) && (with_mark || name != MARK) {
+            } else if is_written(&name) && name != MARK {
                 let _ = std::fs::remove_file(entry.path());
             }
+        }
+        if with_mark {
+            let _ = std::fs::remove_file(self.directory.join(MARK));
         }
     }
 }
@@ -335,7 +359,7 @@ fn write_all(
         told,
     )?;
     drop(work);
-    Ok((report, open_checkpoint(&arguments.destination)?))
+    Ok((report, open_converted(&arguments.destination)?))
 }
 
 /// Tokenizer files as they are, or made from a GGUF file.

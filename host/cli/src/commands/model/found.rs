@@ -15,7 +15,7 @@ use super::info::Line;
 use super::size;
 use crate::commands::{print, print_json};
 use crate::exit::{Failure, with_causes};
-use crate::models::{open_checkpoint, with_loras};
+use crate::models::{MARK, open_checkpoint, with_loras};
 
 /// First bytes that are read of a file.
 const HEAD: u64 = 64 << 10;
@@ -248,6 +248,12 @@ fn directory(path: &Path, error: Option<&CheckpointError>) -> Option<Found> {
             )
         })
     };
+    if has(MARK) {
+        return Some(found(
+            "a directory that a conversion into has not ended",
+            "the same after it: run `tidegate model convert` into it again where none is running",
+        ));
+    }
     if has("model_index.json") && !has("config.json") {
         return Some(found(
             "a pipeline of diffusers, which makes images",
@@ -487,6 +493,19 @@ mod tests {
     fn said(path: &Path) -> Found {
         let error = open_checkpoint(path).unwrap_err();
         look(path, &error).unwrap()
+    }
+
+    #[test]
+    fn a_directory_that_a_conversion_has_not_ended_in_is_told_as_that() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(MARK), "").unwrap();
+        for file in ["model.safetensors", "config.json"] {
+            let from = golden("bert-f16").join(file);
+            std::fs::copy(from, folder.path().join(file)).unwrap();
+            let told = said(folder.path());
+            assert!(told.what.contains("has not ended"), "{told:?}");
+            assert!(told.nearest.contains("model convert"), "{told:?}");
+        }
     }
 
     #[test]

@@ -19,10 +19,11 @@ const ROWS: usize = 64;
 /// Tokens of a piece that an encoder is given as a text.
 const PIECE: usize = 64;
 
-/// The held-out text's name and tokens.
+/// The held-out text's name and tokens, which are `least` or more.
 pub(super) fn held_out(
     path: Option<&Path>,
     tokenizer: &Tokenizer,
+    least: usize,
 ) -> Result<(String, Vec<u32>), Failure> {
     let (name, text) = match path {
         None => ("the built-in text".to_owned(), HELD_OUT.to_owned()),
@@ -35,9 +36,9 @@ pub(super) fn held_out(
         }
     };
     let tokens = tokenizer.encode_literal(&text)?;
-    if tokens.len() < 2 {
+    if tokens.len() < least {
         return Err(Failure::usage(format_args!(
-            "{name} has {} tokens; the loss needs at least 2",
+            "the text of {name} has {} tokens, must be at least {least} to measure the model by",
             tokens.len()
         )));
     }
@@ -85,10 +86,11 @@ pub(super) struct Encoded {
     numbers: Vec<f32>,
 }
 
-/// Loads an encoder and lets it encode the text.
+/// Loads an encoder and lets it encode the text in pieces, each between the tokens that its tokenizer puts around a text.
 pub(super) fn encoded(
     gpu: &Gpu,
     checkpoint: &Checkpoint,
+    tokenizer: &Tokenizer,
     tokens: &[u32],
 ) -> anyhow::Result<Encoded> {
     let options = EncoderOptions {
@@ -99,7 +101,7 @@ pub(super) fn encoded(
     let told = |done, of| work.done_of(done, of);
     let mut encoder = GpuEncoder::load_told(gpu, checkpoint, &options, &told)?;
     drop(work);
-    let pieces: Vec<&[u32]> = tokens.chunks(PIECE.min(encoder.context())).collect();
+    let pieces = pieces(tokenizer, tokens, encoder.context())?;
     let (mut numbers, mut of_piece) = (Vec::new(), Vec::new());
     for piece in &pieces {
         encoder.encode(&[EncoderText::single(piece)], &mut of_piece)?;
@@ -111,6 +113,21 @@ pub(super) fn encoded(
         texts: pieces.len(),
         numbers,
     })
+}
+
+/// The pieces of a text as an encoder is given them, of at most so many tokens.
+fn pieces(tokenizer: &Tokenizer, tokens: &[u32], most: usize) -> anyhow::Result<Vec<Vec<u32>>> {
+    let before = tokenizer.encode_raw("")?;
+    let around = tokenizer.encode_text("")?;
+    let after = around.strip_prefix(before.as_slice()).unwrap_or_default();
+    // Where there is no room for all of them, what is there is cut off, as of a text.
+    let room = most.saturating_sub(around.len()).clamp(1, PIECE);
+    let framed = |piece: &[u32]| {
+        let mut framed = [before.as_slice(), piece, after].concat();
+        framed.truncate(most);
+        framed
+    };
+    Ok(tokens.chunks(room).map(framed).collect())
 }
 
 /// How what one encoder makes differs from what another does.
@@ -145,7 +162,7 @@ impl EncodedChange {
             return EncodedChange::Vectors {
                 texts,
                 mean: cosines().sum::<f64>() / rows().count().max(1) as f64,
-                least: cosines().fold(1.0, f64::min),
+                least: cosines().fold(1.0, lesser),
             };
         }
         let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>();
@@ -198,6 +215,74 @@ impl EncodedChange {
                 "text": name, "pieces": texts, "change_percent": percent,
                 "same_label": labels.map(|[same, _]| same), "labelled": labels.map(|[_, all]| all),
             }),
+        }
+    }
+}
+
+/// The lesser of two numbers; none of a cosine that is none, which `f64::min` would pass over.
+fn lesser(one: f64, other: f64) -> f64 {
+    if one.is_nan() || one <= other {
+        one
+    } else {
+        other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{ModelFile, Splits};
+
+    #[test]
+    fn a_piece_stands_between_the_tokens_that_stand_around_a_text() {
+        let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference/tests/golden");
+        let model = goldens.join("gguf-bert-f16/model.gguf");
+        let model = ModelFile::open(&model, Splits::Named(None)).unwrap();
+        let tokenizer = model.tokenizer;
+        let text = "the river is wide ".repeat(40);
+        let tokens = tokenizer.encode_literal(&text).unwrap();
+        assert!(tokens.len() > 2 * PIECE, "{}", tokens.len());
+        let whole = tokenizer.encode_text("the river").unwrap();
+        let (first, last) = (whole[0], whole[whole.len() - 1]);
+        assert!(whole.len() > tokenizer.encode_literal("the river").unwrap().len() + 1);
+        for (most, of_text) in [(1000, PIECE), (34, 32), (3, 1)] {
+            let pieces = pieces(&tokenizer, &tokens, most).unwrap();
+            let mut inner = Vec::new();
+            for (index, piece) in pieces.iter().enumerate() {
+                assert_eq!((piece[0], piece[piece.len() - 1]), (first, last), "{most}");
+                inner.extend(&piece[1..piece.len() - 1]);
+                let left = tokens.len() - index * of_text;
+                assert_eq!(piece.len(), of_text.min(left) + 2, "{most}");
+            }
+            assert_eq!(inner, tokens, "{most}");
+        }
+        let short = pieces(&tokenizer, &tokens, 2).unwrap();
+        assert!(short.iter().all(|piece| piece.len() == 2));
+    }
+
+    #[test]
+    fn a_cosine_that_is_no_number_is_told() {
+        let encoded = |numbers: &[f32]| Encoded {
+            output: EncoderOutput::Embedding,
+            width: 2,
+            texts: 3,
+            numbers: numbers.to_vec(),
+        };
+        let before = encoded(&[1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+        for (numbers, expected) in [
+            ([1.0, 0.0, 0.0, 1.0, 0.6, 0.8], Some(0.6)),
+            ([1.0, 0.0, 0.6, 0.8, 1.0, 0.0], Some(0.8)),
+            ([f32::NAN, 0.0, 0.0, 1.0, 1.0, 0.0], None),
+            ([1.0, 0.0, 0.0, 1.0, 1.0, f32::NAN], None),
+        ] {
+            let change = EncodedChange::of(&before, &encoded(&numbers));
+            let EncodedChange::Vectors { least, .. } = change else {
+                panic!("of vectors");
+            };
+            match expected {
+                Some(expected) => assert!((least - expected).abs() < 1e-6, "{least}"),
+                None => assert!(least.is_nan(), "{least}"),
+            }
         }
     }
 }

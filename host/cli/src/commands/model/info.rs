@@ -263,7 +263,7 @@ fn kv_cost(
             )));
         }
     };
-    let (text, tokens) = held_out(arguments.text.as_deref(), tokenizer)?;
+    let (text, tokens) = held_out(arguments.text.as_deref(), tokenizer, 2)?;
     let adapter = match adapter {
         Ok(adapter) => adapter,
         Err(error) => return Err(Failure::usage(error)),

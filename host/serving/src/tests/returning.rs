@@ -535,9 +535,19 @@ fn no_more_cancellations_wait_than_may_where_requests_have_moved() {
     }
     until(|| all_serve(&model));
     assert!(model.stats().moved > 0);
-    controls[1].hold();
-    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    for control in &controls {
+        control.hold();
+    }
+    // Whatever their steps were measured to take, the more the first has the sooner the other has one.
+    let replicas = model.replicas_for_tests().into_iter();
+    let mut there = replicas.filter(|replica| &*replica.facts.adapter == "device 1");
+    let there = there.next().unwrap();
+    let mut pending = Vec::new();
+    while there.load.answers() == 0 {
+        pending.push(asks[0].of(&model));
+    }
     controls[1].entered();
+    controls[0].run_free();
     for n in 0..MOST as u64 + 1000 {
         model.cancel(RequestId((1 << 50) + n));
         model.end(RequestId((1 << 51) + n));
@@ -546,8 +556,8 @@ fn no_more_cancellations_wait_than_may_where_requests_have_moved() {
     let waiting = engines[1].commands();
     assert!((MOST..MOST + 100).contains(&waiting), "{waiting}");
     controls[1].run_free();
-    for (ask, pending) in asks.iter().zip(&pending) {
-        check(ask, pending);
+    for pending in &pending {
+        check(&asks[0], pending);
     }
 }
 

@@ -247,7 +247,7 @@ mod tests {
         assert!(whole.len() > tokenizer.encode_literal("the river").unwrap().len() + 1);
         for (most, of_text) in [(1000, PIECE), (34, 32), (3, 1)] {
             let pieces = pieces(&tokenizer, &tokens, most).unwrap();
-            let mut inner = Vec::new();
+            let mut inner: Vec<u32> = Vec::new();
             for (index, piece) in pieces.iter().enumerate() {
                 assert_eq!((piece[0], piece[piece.len() - 1]), (first, last), "{most}");
                 inner.extend(&piece[1..piece.len() - 1]);

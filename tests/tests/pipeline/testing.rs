@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use tidegate_tests::{Workspace, operator, until};
+use tidegate_tests::{Running, Workspace, operator, until};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const PASSES: &str = r#"{"config": {"words": ["secret"]}, "cases": [
@@ -348,6 +348,27 @@ fn two_runs_of_the_tests_of_one_project_take_turns() {
     assert!(second.wait().unwrap().success(), "{}", said());
 }
 
+/// The same command with no signal ignored: whoever runs the tests behind a shell's `&` has it ignore SIGINT, and keeps that.
+#[cfg(unix)]
+fn hearing_signals(command: &Command) -> Command {
+    let mut hearing = Command::new("env");
+    if cfg!(target_os = "linux") {
+        hearing.arg("--default-signal");
+    }
+    hearing.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => hearing.env(name, value),
+            None => hearing.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        hearing.current_dir(directory);
+    }
+    hearing.stdout(Stdio::null()).stderr(Stdio::null());
+    hearing
+}
+
 #[cfg(unix)]
 #[test]
 fn what_a_command_has_started_ends_with_it() {
@@ -367,7 +388,7 @@ fn what_a_command_has_started_ends_with_it() {
             pipe.read_to_end(&mut rest).unwrap();
             say.send(rest).unwrap();
         });
-        let mut running = workspace.start(&["test", "hide"]);
+        let mut running = Running::spawn(hearing_signals(&workspace.command(&["test", "hide"])));
         assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), b"started\n");
         let id = running.id().to_string();
         let told = Command::new("kill").args([signal, &id]).status().unwrap();

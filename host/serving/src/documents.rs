@@ -156,7 +156,7 @@ impl Drop for Here<'_> {
 
 /// Runs until the engine is closed; what is left then ends with [`ModelError::Closed`].
 pub(crate) fn run(shared: &Shared, asked: &Receiver<Asked>) {
-    let mut waiting: Vec<Box<Ranking>> = Vec::new();
+    let mut waiting: Vec<Ranking> = Vec::new();
     let mut came = 0;
     while !shared.is_closed() {
         end_late(shared, &mut waiting);
@@ -175,7 +175,7 @@ pub(crate) fn run(shared: &Shared, asked: &Receiver<Asked>) {
             Ok(Asked::Rank(mut ranking)) => {
                 ranking.number = came;
                 came += 1;
-                waiting.push(ranking);
+                waiting.push(*ranking);
                 continue;
             }
             Ok(Asked::Cancel(id, permit, engines)) => {
@@ -207,7 +207,7 @@ pub(crate) fn run(shared: &Shared, asked: &Receiver<Asked>) {
 }
 
 /// Ends those whose deadline has passed.
-fn end_late(shared: &Shared, waiting: &mut Vec<Box<Ranking>>) {
+fn end_late(shared: &Shared, waiting: &mut Vec<Ranking>) {
     let now = shared.now();
     for ranking in waiting.extract_if(.., |of| of.request.is_late(now)) {
         ranking.submit(shared, Err(ModelError::Expired { made: 0 }));
@@ -215,7 +215,7 @@ fn end_late(shared: &Shared, waiting: &mut Vec<Box<Ranking>>) {
 }
 
 /// Encodes a piece of whom it is the turn.
-fn encode_piece(shared: &Shared, waiting: &mut Vec<Box<Ranking>>) {
+fn encode_piece(shared: &Shared, waiting: &mut Vec<Ranking>) {
     let now = shared.now();
     let places = waiting.iter().enumerate();
     let Some((next, _)) = places.min_by_key(|(_, of)| of.place(now)) else {

@@ -635,42 +635,31 @@ fn an_encoder_with_a_kernel_that_writes_nothing_is_not_loaded() {
 
 #[test]
 fn every_kernel_of_an_encoder_ran_in_a_self_test() {
-    let (bare, whole) = (bare_to_spoil(), to_spoil());
     for top in TOPS {
         let directory = tempfile::tempdir().unwrap();
-        let checkpoint = odd_model(directory.path(), top);
-        for (shared, variant) in variants() {
-            let device = match shared.features() {
-                Features::NONE => &bare,
-                _ => &whole,
-            };
-            device.forget_tests();
-            let options = EncoderOptions {
-                checked_shaders: false,
-                ..options(variant)
-            };
-            let encoder = GpuEncoder::load(device, &checkpoint, &options).unwrap();
-            for kernel in encoder.kernels_in_use() {
-                assert!(device.was_tried(kernel), "{variant}: {kernel:?}");
-            }
-        }
+        every_kernel_was_tried("an odd model", &odd_model(directory.path(), top));
     }
     for name in ["modernbert-entities-bf16", "qwen3-embedding-bf16"] {
         let (_directory, checkpoint) = quantized(name, Format::Int8);
-        for (shared, variant) in variants() {
-            let device = match shared.features() {
-                Features::NONE => &bare,
-                _ => &whole,
-            };
-            device.forget_tests();
-            let options = EncoderOptions {
-                checked_shaders: false,
-                ..options(variant)
-            };
-            let encoder = GpuEncoder::load(device, &checkpoint, &options).unwrap();
-            for kernel in encoder.kernels_in_use() {
-                assert!(device.was_tried(kernel), "{name}, {variant}: {kernel:?}");
-            }
+        every_kernel_was_tried(name, &checkpoint);
+    }
+}
+
+fn every_kernel_was_tried(name: &str, checkpoint: &Checkpoint) {
+    let (bare, whole) = (bare_to_spoil(), to_spoil());
+    for (shared, variant) in variants() {
+        let device = match shared.features() {
+            Features::NONE => &bare,
+            _ => &whole,
+        };
+        device.forget_tests();
+        let options = EncoderOptions {
+            checked_shaders: false,
+            ..options(variant)
+        };
+        let encoder = GpuEncoder::load(device, checkpoint, &options).unwrap();
+        for kernel in encoder.kernels_in_use() {
+            assert!(device.was_tried(kernel), "{name}, {variant}: {kernel:?}");
         }
     }
 }

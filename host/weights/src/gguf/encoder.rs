@@ -160,33 +160,53 @@ impl Reader<'_> {
         if let Some(kind) = self.keys().text(&key)?.filter(|kind| *kind != "none") {
             return Err(ConfigError::unsupported(key, kind, "none"));
         }
+        if self.family == Family::NomicBert && self.there("position_embd.weight") {
+            let rotary = "rotary positions";
+            return Err(ConfigError::unsupported(
+                "position_embd.weight",
+                "there",
+                rotary,
+            ));
+        }
         let mut others = vec![
-            ("blk.0.attn_q_norm.weight", "no norms of queries and keys"),
-            ("blk.0.attn_norm.weight", "norms after sums alone"),
-            ("blk.0.ffn_gate_inp.weight", "no experts"),
-            ("blk.0.ffn_up_exps.weight", "no experts"),
+            ("attn_q_norm.weight", "no norms of queries and keys"),
+            ("attn_norm.weight", "norms after sums alone"),
+            ("ffn_gate_inp.weight", "no experts"),
+            ("ffn_up_exps.weight", "no experts"),
         ];
         match self.family {
             Family::NomicBert => {
-                others.push(("position_embd.weight", "rotary positions"));
                 let biases = [
-                    "blk.0.attn_qkv.bias",
-                    "blk.0.attn_q.bias",
-                    "blk.0.attn_output.bias",
-                    "blk.0.ffn_gate.bias",
-                    "blk.0.ffn_up.bias",
-                    "blk.0.ffn_down.bias",
+                    "attn_qkv.bias",
+                    "attn_q.bias",
+                    "attn_k.bias",
+                    "attn_v.bias",
+                    "attn_output.bias",
+                    "ffn_gate.bias",
+                    "ffn_up.bias",
+                    "ffn_down.bias",
                 ];
                 others.extend(biases.map(|bias| (bias, "matrices without biases")));
             }
-            _ => others.push(("blk.0.ffn_gate.weight", "feed-forward layers without gates")),
+            _ => others.push(("ffn_gate.weight", "feed-forward layers without gates")),
         }
-        for (tensor, supported) in others {
-            if self.there(tensor) {
+        for (part, supported) in others {
+            if let Some(tensor) = self.in_a_block(part) {
                 return Err(ConfigError::unsupported(tensor, "there", supported));
             }
         }
         Ok(())
+    }
+
+    /// The tensor of this name in the first block that has one.
+    fn in_a_block(&self, part: &str) -> Option<&str> {
+        let of_block = |name: &str| -> Option<u64> {
+            let (block, own) = name.strip_prefix("blk.")?.split_once('.')?;
+            (own == part).then(|| block.parse().ok())?
+        };
+        let names = self.header.tensors.keys();
+        let with_block = names.filter_map(|name| Some((of_block(name)?, name)));
+        with_block.min().map(|(_, name)| name.as_str())
     }
 
     /// Rows of a table, by its shape.

@@ -580,6 +580,7 @@ fn encoders_of_another_kind_and_absurd_ones_are_named_with_what_is_supported() {
         (true, "blk.0.ffn_gate.bias", NO_BIASES),
         (true, "blk.0.ffn_up.bias", NO_BIASES),
         (true, "blk.0.ffn_down.bias", NO_BIASES),
+        (true, "blk.1.ffn_down.bias", NO_BIASES),
     ] {
         let mut file = gguf_encoder(nomic);
         let (_, shape, kind, bytes) = file.tensors[1].clone();

@@ -4,6 +4,7 @@ mod bandwidth;
 mod fault;
 mod features;
 mod gpu;
+mod heap;
 mod instance;
 mod speed;
 

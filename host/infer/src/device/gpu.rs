@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::fault::Faults;
 use super::features::WORKGROUP_MEMORY;
-use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, ready};
+use super::{Adapter, AdapterInfo, AdapterKind, Fault, Features, heap, ready};
 use crate::kernels::{Kernel, KernelSet, Pipeline, Pipelines, Tested, Verdicts, Wrong, widths};
 use crate::load_error::LoadError;
 
@@ -25,6 +25,8 @@ const LOSS_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Uploads that may stand in staging memory at once, bytes.
 const STAGED: u64 = 32 << 20;
+/// Bytes of a block of memory that buffers share; half of it where the processor sees all memory.
+const MEMORY_BLOCK: u64 = 8 << 20;
 
 /// Uploads are cut to pieces of this length, bytes.
 pub(crate) const PIECE: usize = 4 << 20;
@@ -134,6 +136,9 @@ impl Gpu {
     }
 
     fn request(adapter: &Adapter, options: DeviceOptions) -> Result<Gpu, String> {
+        if adapter.info().kind == AdapterKind::Software {
+            heap::give_back_large_blocks();
+        }
         let available = adapter.inner().limits();
         let defaults = wgpu::Limits::default();
         let storage_buffers = available
@@ -170,8 +175,12 @@ impl Gpu {
             required_features: features.to_wgpu(),
             required_limits: limits,
             experimental_features,
-            // Buffers live as long as the model, so that a block's rest is lost to it: blocks are small beside a model.
-            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            // A matrix lives as long as its model, so what is left of a block that it shares is lost: blocks are the smallest
+            // there are, and a matrix that is larger has memory of its own. Blocks that grow would be shared by matrices and
+            // what was staged for them, and would be neither full nor given back.
+            memory_hints: wgpu::MemoryHints::Manual {
+                suballocated_device_memory_block_size: MEMORY_BLOCK..MEMORY_BLOCK,
+            },
             ..Default::default()
         };
         let (device, queue) = ready(adapter.inner().request_device(&description))

@@ -208,8 +208,12 @@ impl StepCosts {
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// What steps, prompt tokens and decode rows cost on the whole.
+    /// What steps, prompt tokens and decode rows cost on the whole; all zero until enough were measured.
     pub(crate) fn parts(&self) -> [Duration; 3] {
+        // The first of them compile kernels: whom requests go to is not decided by that.
+        if self.steps < ENOUGH {
+            return [Duration::ZERO; 3];
+        }
         let part = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         [
             part(self.trend.of_step()),

@@ -348,6 +348,9 @@ pub(crate) struct Load {
     adapter: Arc<str>,
     rows: AtomicU64,
     answers: AtomicU64,
+    /// What a test takes steps to cost, whatever they took.
+    #[cfg(test)]
+    pretended: OnceLock<[u64; 3]>,
 }
 
 impl Load {
@@ -375,6 +378,12 @@ impl Load {
     pub(crate) fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
+
+    /// From now on steps are taken to cost this: as [`Loaded::costs`].
+    #[cfg(test)]
+    pub(crate) fn pretend_costs(&self, costs: [u64; 3]) {
+        let _ = self.pretended.set(costs);
+    }
 }
 
 /// A request's part of what its replica has to do, until this is dropped.
@@ -396,12 +405,18 @@ impl Burden {
         let rows = std::mem::take(&mut self.rows);
         self.load.rows.fetch_sub(rows, Ordering::Relaxed);
     }
+
+    /// All of it was done, or is not to be.
+    pub(crate) fn is_done(&mut self) {
+        self.prompt_is_in();
+        let answers = std::mem::take(&mut self.answers);
+        self.load.answers.fetch_sub(answers, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Burden {
     fn drop(&mut self) {
-        self.prompt_is_in();
-        self.load.answers.fetch_sub(self.answers, Ordering::Relaxed);
+        self.is_done();
     }
 }
 
@@ -447,6 +462,10 @@ impl Loaded {
 
     /// Nanoseconds that a step, a prompt token and a decode row take; none before any was measured.
     fn costs(&self) -> Option<[u64; 3]> {
+        #[cfg(test)]
+        if let Some(pretended) = self.load.pretended.get() {
+            return Some(*pretended);
+        }
         let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let measured = self.counters.costs.each_ref().map(counted);
         (measured != [0; 3]).then(|| measured.map(|cost| cost.max(1)))

@@ -328,6 +328,7 @@ impl Open {
             decode: between(self.first_token, self.last_token),
         };
         let adapter = self.adapters();
+        self.lets_go();
         self.reply.done(Ok(Answer {
             made,
             prompt_tokens: u32::try_from(self.prompt_tokens).unwrap_or(u32::MAX),
@@ -338,7 +339,14 @@ impl Open {
 
     /// Ends it without.
     pub(crate) fn fail(mut self, error: ModelError) {
+        self.lets_go();
         self.reply.done(Err(error));
+    }
+
+    /// Gives back its place and its part of what its replica has to do: whoever hears of its end may count on both.
+    fn lets_go(&mut self) {
+        self.permit = None;
+        self.burden.is_done();
     }
 }
 

@@ -604,9 +604,10 @@ impl Worker {
                         }
                     }
                     tracing::warn!(model = %model.slot.name, adapter = %model.loaded.facts.adapter, "the model was loaded again");
-                    Counters::add(&model.loaded.counters.reloads, 1);
                     // What waits in others, away or not, may go on here.
                     have_others_share(&model.loaded);
+                    // Last: whoever sees it counted sees all of that.
+                    Counters::add(&model.loaded.counters.reloads, 1);
                     return;
                 }
                 model.for_good = true;

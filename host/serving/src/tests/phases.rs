@@ -1,5 +1,6 @@
 //! The phases of a step: what is done while a step runs, and that nothing is lost in any of them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_contract::{DecodeError, Finish, Model, ModelError, Speculation, Structure};
@@ -79,12 +80,16 @@ fn who_has_all_its_answer_hears_so_while_others_go_on() {
     let events = Events::default();
     let (_engine, model, control) = serve(false, &events, all_well());
     let long = ask("long", 60);
+    // The first step ends when both are there.
+    control.hold();
     let pending = long.of(&model);
     assert!(
         model
             .submit(ask("short", 3).request_to(1 << 40, events.reply()))
             .is_ok()
     );
+    control.entered();
+    control.run_free();
     ended(&events);
     let wanted = alone(&long, 128);
     assert!(wanted.0.len() > 20, "it goes on for long enough");
@@ -122,15 +127,17 @@ fn device_time(ahead: bool, [forward, host]: [u64; 2]) -> DeviceTime {
 
 #[test]
 fn the_hosts_work_hides_behind_the_devices() {
-    let [without, with] = [false, true].map(|ahead| device_time(ahead, [12_000, 4000]));
-    // Between two steps without: the first has nothing before it.
-    assert_eq!(without.idle_gaps, 39, "{without:?}");
-    assert!(with.idle_gaps <= 20, "{with:?}");
     let share = |time: &DeviceTime| time.idle.as_secs_f64() / time.all.as_secs_f64();
-    assert!(
-        share(&with) < share(&without) / 2.0,
-        "{without:?}, {with:?}"
-    );
+    let mut tries = Vec::new();
+    // A busy machine may hold the host up in one try, and not in each of ten.
+    let hides = (0..10).any(|_| {
+        let [without, with] = [false, true].map(|ahead| device_time(ahead, [12_000, 4000]));
+        // Between two steps without: the first has nothing before it.
+        assert_eq!(without.idle_gaps, 39, "{without:?}");
+        tries.push((without, with));
+        with.idle_gaps <= 20 && share(&with) < share(&without) / 2.0
+    });
+    assert!(hides, "{tries:?}");
     // What a model of 1B takes on a large GPU: a figure, too short for a bound on a machine with other work.
     let [without, with] = [false, true].map(|ahead| device_time(ahead, [1800, 200]));
     println!("1800 and 200 us: {without:?} without, {with:?} with");
@@ -179,24 +186,37 @@ fn a_fault_in_any_phase_loses_nothing_and_repeats_nothing() {
         for fault in [Some(fatal()), Some(other()), None] {
             let what = format!("{fault:?} in {phase:?}, ahead: {ahead}");
             let is_fatal = fault.as_ref().is_none_or(DecodeError::is_fatal);
-            let hook = move |at: Phase, step: usize| {
-                let now = at == phase && step == 6;
-                assert!(!now || fault.is_some(), "the decoder is told to panic");
-                fault.clone().filter(|_| now)
-            };
-            let events = Events::default();
-            let (_engine, model, control) = serve(ahead, &events, Arc::new(hook));
-            let pending = asked.of(&model);
-            assert_eq!(answers(&pending), wanted, "{what}");
-            let is_ahead = |event: &Event| matches!(event, Event::SubmitAfter { .. });
-            assert_eq!(events.count(is_ahead) > 5, ahead, "{what}");
-            let handed_on: Vec<u32> = pending.tokens().iter().map(|token| token.1).collect();
-            assert_eq!(handed_on, wanted[0].0, "{what}");
-            let stats = model.stats();
-            let reloads = u64::from(is_fatal);
-            assert_eq!((stats.failed_steps, stats.reloads), (1, reloads), "{what}");
-            assert_eq!((stats.failed, control.loads()), (0, 1 + reloads), "{what}");
-            control.is_sound();
+            let mut tries = 0..10;
+            while tries.next().is_some() {
+                let (fault, happened) = (fault.clone(), Arc::new(AtomicBool::new(false)));
+                let happens = Arc::clone(&happened);
+                let hook = move |at: Phase, step: usize| {
+                    let now = at == phase && step == 6;
+                    happens.fetch_or(now, Ordering::SeqCst);
+                    assert!(!now || fault.is_some(), "the decoder is told to panic");
+                    fault.clone().filter(|_| now)
+                };
+                let events = Events::default();
+                let (_engine, model, control) = serve(ahead, &events, Arc::new(hook));
+                let pending = asked.of(&model);
+                assert_eq!(answers(&pending), wanted, "{what}");
+                let is_ahead = |event: &Event| matches!(event, Event::SubmitAfter { .. });
+                let were_ahead = events.count(is_ahead) > 5;
+                let as_meant = were_ahead == ahead && happened.load(Ordering::SeqCst);
+                // Where one took long, as on a busy machine any step may, the next is not begun ahead: once more.
+                if !as_meant && !tries.is_empty() {
+                    continue;
+                }
+                assert_eq!(were_ahead, ahead, "{what}");
+                let handed_on: Vec<u32> = pending.tokens().iter().map(|token| token.1).collect();
+                assert_eq!(handed_on, wanted[0].0, "{what}");
+                let stats = model.stats();
+                let reloads = u64::from(is_fatal);
+                assert_eq!((stats.failed_steps, stats.reloads), (1, reloads), "{what}");
+                assert_eq!((stats.failed, control.loads()), (0, 1 + reloads), "{what}");
+                control.is_sound();
+                break;
+            }
         }
     }
 }
@@ -281,6 +301,17 @@ fn a_reply_that_panics_while_a_step_runs_takes_nothing_of_it() {
 
 /// What a request with this structure and these penalties, alone, has happen, and its answer.
 fn ahead(asked: &Ask) -> (Vec<Event>, usize) {
+    let first_alone = |(all, _): &(Vec<Event>, usize)| {
+        let begun = all.iter();
+        let begun = begun.filter(|event| matches!(event, Event::Submit { .. }));
+        begun.count() == 1
+    };
+    // Where one takes long, as on a busy machine any step may, the next is not begun ahead: once more.
+    let found = (0..10).map(|_| ahead_once(asked)).find(first_alone);
+    found.unwrap_or_else(|| ahead_once(asked))
+}
+
+fn ahead_once(asked: &Ask) -> (Vec<Event>, usize) {
     let events = Events::default();
     let (_engine, model, control) = serve(true, &events, all_well());
     // Of the first step there is, nobody knows how long it takes.
@@ -357,39 +388,55 @@ fn who_goes_while_two_steps_are_begun_leaves_no_trace() {
         (false, Phase::Draw),
         (true, Phase::Draw),
     ] {
-        let events = Events::default();
-        let model: Arc<OnceLock<ModelHandle>> = Arc::default();
-        let (of_hook, goes) = (Arc::clone(&model), tidegate_contract::RequestId(1 << 40));
-        let hook = move |at: Phase, step: usize| {
-            if (at, step) == (phase, 6)
-                && let Some(model) = of_hook.get()
-            {
-                match ends {
-                    true => model.end(goes),
-                    false => model.cancel(goes),
+        let mut tries = 0..10;
+        while tries.next().is_some() {
+            let events = Events::default();
+            let model: Arc<OnceLock<ModelHandle>> = Arc::default();
+            let (of_hook, goes) = (Arc::clone(&model), tidegate_contract::RequestId(1 << 40));
+            let (both_are_there, wait) = crossbeam_channel::bounded::<()>(1);
+            let happened = Arc::new(AtomicBool::new(false));
+            let happens = Arc::clone(&happened);
+            let hook = move |at: Phase, step: usize| {
+                if (at, step) == (Phase::Submit, 1) {
+                    let _ = wait.recv_timeout(LIMIT);
                 }
+                if (at, step) == (phase, 6)
+                    && let Some(model) = of_hook.get()
+                {
+                    happens.store(true, Ordering::SeqCst);
+                    match ends {
+                        true => model.end(goes),
+                        false => model.cancel(goes),
+                    }
+                }
+                None
+            };
+            let (_engine, handle, control) = serve(true, &events, Arc::new(hook));
+            let handle = model.get_or_init(|| handle);
+            let going = ask("goes", 60).request_to(goes.0, events.reply());
+            let (asked, wanted) = of_three();
+            assert!(handle.submit(going).is_ok());
+            let beside = asked.of(handle);
+            both_are_there.send(()).unwrap();
+            ended(&events);
+            // Where one took long, as on a busy machine any step may, the next is not begun ahead: once more.
+            if !happened.load(Ordering::SeqCst) && !tries.is_empty() {
+                continue;
             }
-            None
-        };
-        let (_engine, handle, control) = serve(true, &events, Arc::new(hook));
-        let handle = model.get_or_init(|| handle);
-        let going = ask("goes", 60).request_to(goes.0, events.reply());
-        let (asked, wanted) = of_three();
-        assert!(handle.submit(going).is_ok());
-        let beside = asked.of(handle);
-        ended(&events);
-        assert_eq!(
-            events.count(|event| *event == Event::Done(true)),
-            usize::from(ends)
-        );
-        assert_eq!(answers(&beside), wanted);
-        // The same blocks hold another answer now.
-        assert_eq!(answers(&asked.of(handle)), wanted);
-        let goes = ask("goes", 9);
-        assert_eq!(goes.of(handle).choice().tokens, alone(&goes, 128).0);
-        let stats = handle.stats();
-        assert_eq!((stats.blocks_used, stats.failed_steps), (0, 0), "{stats:?}");
-        control.is_sound();
+            assert_eq!(
+                events.count(|event| *event == Event::Done(true)),
+                usize::from(ends)
+            );
+            assert_eq!(answers(&beside), wanted);
+            // The same blocks hold another answer now.
+            assert_eq!(answers(&asked.of(handle)), wanted);
+            let goes = ask("goes", 9);
+            assert_eq!(goes.of(handle).choice().tokens, alone(&goes, 128).0);
+            let stats = handle.stats();
+            assert_eq!((stats.blocks_used, stats.failed_steps), (0, 0), "{stats:?}");
+            control.is_sound();
+            break;
+        }
     }
 }
 
@@ -413,16 +460,18 @@ fn models_that_share_a_device_begin_no_step_ahead_of_each_other() {
     };
     let (one, two) = (load("one"), load("two"));
     let is_ahead = |event: &Event| matches!(event, Event::SubmitAfter { .. });
+    // All are there before the first step ends.
+    one.2.hold();
     let pending: Vec<Pending> = [&one, &two]
         .map(|(_, model, _)| (0..20).map(|n| ask(&format!("{n}"), 400).of(model)))
         .into_iter()
         .flatten()
         .collect();
-    while one.1.stats().steps < 20 || two.1.stats().steps < 20 {
-        std::thread::yield_now();
-    }
+    one.2.entered();
     let begun = [&one, &two].map(|(events, ..)| events.count(is_ahead));
-    while one.1.stats().steps < 500 || two.1.stats().steps < 500 {
+    one.2.run_free();
+    // Each has more to do than these, even if it does all of them.
+    while one.1.stats().steps + two.1.stats().steps < 1000 {
         std::thread::yield_now();
     }
     for ((events, ..), begun) in [&one, &two].into_iter().zip(begun) {

@@ -121,6 +121,13 @@ impl Control {
         self.then(Then::Run);
     }
 
+    /// Tells the step that waits what to do; those after it run by themselves. Nothing is left behind that a step would take
+    /// for its own when steps wait again.
+    pub(crate) fn run_free_after(&self, then: Then) {
+        self.inner.hold.store(false, Ordering::SeqCst);
+        self.then(then);
+    }
+
     /// From now on steps fail for which this has an error.
     pub(crate) fn refuse(
         &self,

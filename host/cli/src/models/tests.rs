@@ -571,7 +571,7 @@ fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
     assert_eq!(used[0].engine.stats().used, memory);
     assert_eq!(used[1].engine.stats().used, memory);
     let mut id = 16;
-    for lost in [None, Some(0), Some(1)] {
+    for (reloads, lost) in (0..).zip([None, Some(0), Some(1)]) {
         let answers: Vec<Answering> = (id..id + 16).map(|id| begin(&model, id)).collect();
         if let Some(lost) = lost {
             let before = model.report().tokens;
@@ -584,8 +584,10 @@ fn replicas_answer_as_one_does_also_when_the_device_of_one_is_lost() {
         assert_eq!(answers, wanted, "{lost:?}");
         id += 16;
         for _ in 0..600 {
-            let replicas = model.report().replicas;
-            if (replicas.iter()).all(|one| one.standing == ReplicaState::Serves) {
+            let report = model.report();
+            let mut replicas = report.replicas.iter();
+            if report.reloads == reloads && replicas.all(|one| one.standing == ReplicaState::Serves)
+            {
                 break;
             }
             std::thread::sleep(Duration::from_millis(100));

@@ -25,12 +25,22 @@ fn who_asks_and_goes_leaves_no_more_behind_than_may_be_asked_at_once() {
                 assert!(gone.await.is_err(), "it was answered");
             }
         };
+        // What got under way begins on threads of its own.
+        let looks = async |count: u64| {
+            let end = std::time::Instant::now() + Duration::from_secs(60);
+            while host.looks.load(Ordering::SeqCst) < count {
+                assert!(std::time::Instant::now() < end, "{count} look");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
         leave("key").await;
+        looks(4).await;
         // One key has half of the places, whatever it asks for; the others' keys have the rest.
         assert_eq!(host.looks.load(Ordering::SeqCst), 4);
         assert_eq!(ask_by("other", "/v1/status").await.status(), 200);
         assert_eq!(ask("/v1/status").await.status(), 503);
         leave("other").await;
+        looks(8).await;
         assert_eq!(host.looks.load(Ordering::SeqCst), 8);
         // What holds nothing of the host needs no place.
         assert_eq!(ask("/").await.status(), 200);

@@ -270,6 +270,20 @@ pub fn until(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// A port of this machine that nobody has. It is below those that the system gives to whoever connects, or asks for any, so
+/// that it is nobody else's by chance when it is taken in the end.
+pub fn free_port() -> u16 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.unwrap_or_default().as_nanos() as u64;
+    let mut random = Random(now ^ (u64::from(std::process::id()) << 40));
+    loop {
+        let port = 20_000 + random.below(12_000) as u16;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 /// A small deterministic random generator (SplitMix64), so that tests need no crate and repeat exactly.
 pub struct Random(pub u64);
 

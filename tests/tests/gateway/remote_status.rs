@@ -74,7 +74,8 @@ type = "gateway"
 
     let headers = [
         ("content-type", "application/json"),
-        ("x-tidegate-deadline-ms", "200"),
+        // Long enough that it comes as far as its model.
+        ("x-tidegate-deadline-ms", "3000"),
     ];
     let got = served.send("POST", path, &headers, &chat.to_string());
     assert_eq!(got.status, 504, "{got:?}");

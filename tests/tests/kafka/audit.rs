@@ -194,7 +194,7 @@ fn what_became_of_a_transaction_that_a_run_did_not_live_to_see_is_said_by_the_ne
     let workspace = Workspace::new(&pipeline(&input, &output));
     let records = (0..MANY).map(|n| (n.to_string(), format!("{{\"n\":{n},\"text\":\"x\"}}")));
     produce(&input, &records.collect::<Vec<_>>());
-    // The run is killed as soon as a mark says that a cut is under way. Now and then that is over by then.
+    // The run is stopped when a mark says that a cut is under way, and killed if it is under way still.
     let is_open = || {
         let audit = String::from_utf8(workspace.read("audit/audit.jsonl")).unwrap();
         let mut marks = audit.lines().filter(|line| line.contains(",\"mark\":\""));
@@ -216,7 +216,15 @@ fn what_became_of_a_transaction_that_a_run_did_not_live_to_see_is_said_by_the_ne
             let said = workspace.read("stderr.log");
             assert_eq!(running.ended(), None, "{}", String::from_utf8_lossy(&said));
             let grew = workspace.read("audit/audit.jsonl").len() > begins;
-            (grew && is_open()) || lines(&workspace).len() >= MANY
+            if !grew || !is_open() {
+                return lines(&workspace).len() >= MANY;
+            }
+            running.signal("STOP");
+            let is_under_way = is_open();
+            if !is_under_way {
+                running.signal("CONT");
+            }
+            is_under_way
         });
         running.kill();
         left += usize::from(is_open());

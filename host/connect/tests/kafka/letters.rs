@@ -11,7 +11,7 @@ use tidegate_contract::{DeadLetter, LetterError, LetterStore as _, Sink as _};
 use tidegate_record::RecordId;
 
 use crate::DEADLINE;
-use crate::broker::{brokers, topic};
+use crate::broker::{brokers, records, topic};
 
 fn letters(topic: &str) -> KafkaLetters {
     KafkaLetters::new(brokers(), topic, Properties::new())
@@ -168,6 +168,11 @@ fn a_call_whose_time_is_over_gets_on_a_little_and_says_where_it_goes_on_be_it_am
             true => producer.commit_transaction(DEADLINE).unwrap(),
             false => producer.abort_transaction(DEADLINE).unwrap(),
         }
+    }
+    // A broker answers a commit before its marker is in the topic.
+    let deadline = soon();
+    while records(&topic, "read_committed").len() < 2 {
+        assert!(Instant::now() < deadline, "the last one is not there");
     }
     let letters = letters(&topic);
     let (mut found, mut calls, mut before) = (0, 0, None::<String>);

@@ -92,7 +92,8 @@ fn what_lies_unread_of_each_partition_is_known_without_waiting_for_brokers() {
     });
     let mut read = Read::default();
     read.until(&mut source, |read| !read.assigned.is_empty());
-    assert!(source.lag().is_empty(), "the brokers have not answered yet");
+    // The first look asks the brokers: whether they have answered by its end is chance.
+    source.lag();
     let mut unread = 0;
     let deadline = Instant::now() + DEADLINE;
     let lags = loop {

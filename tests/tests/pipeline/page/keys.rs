@@ -1,7 +1,5 @@
 //! The page as the gateway shows it to whoever has a key for it.
 
-use std::net::TcpListener;
-
 use serde_json::json;
 use tidegate_tests::until;
 
@@ -13,8 +11,7 @@ const DIGEST: &str = "sha256:{digest}";
 
 #[test]
 fn with_a_key_for_the_page_everything_is_seen_and_nothing_can_be_done() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let port = port.unwrap().port();
+    let port = tidegate_tests::free_port();
     let digest = ring::digest::digest(&ring::digest::SHA256, b"look-at-it");
     let digits: Vec<String> = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
     let digest = DIGEST.replace("{digest}", &digits.concat());

@@ -440,10 +440,13 @@ impl Setting {
             .append(true)
             .open(self.path(partition))
             .unwrap();
-        for n in numbers {
+        let line = |n: u64| {
             let key = n % 10;
-            writeln!(file, "{{\"k\":\"k{key}\",\"p\":{partition},\"n\":{n}}}").unwrap();
-        }
+            format!("{{\"k\":\"k{key}\",\"p\":{partition},\"n\":{n}}}\n")
+        };
+        // At once, so that who reads it meanwhile finds all of it or nothing.
+        let lines: String = numbers.map(line).collect();
+        file.write_all(lines.as_bytes()).unwrap();
     }
 
     pub(super) fn append_line(&self, text: &str) {

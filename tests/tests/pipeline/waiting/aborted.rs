@@ -20,6 +20,8 @@ struct Aborts {
     /// The record at this offset is refused when it is in such a cut.
     refuses: Option<u64>,
     aborts: Arc<AtomicUsize>,
+    /// All cuts that have begun.
+    begun: Arc<AtomicUsize>,
 }
 
 impl Aborts {
@@ -33,6 +35,7 @@ impl Aborts {
             aborted: None,
             refuses,
             aborts: Arc::clone(&aborts),
+            begun: Arc::default(),
         };
         (over, aborts)
     }
@@ -45,6 +48,7 @@ impl Committer for Aborts {
 
     fn begin(&mut self, cut: Cut, sinks: &mut dyn Participants) -> Result<(), CommitError> {
         self.cuts += 1;
+        self.begun.fetch_add(1, Ordering::SeqCst);
         self.asked = 0;
         if !self.cuts.is_multiple_of(self.every) {
             return self.log.begin(cut, sinks);
@@ -92,12 +96,17 @@ fn elsewhere() -> CommitPoint {
     }
 }
 
-/// Answers each request a little later, from a thread of its own.
-fn slow() -> Arc<Progress> {
+/// Answers each request from a thread of its own, once another cut has begun since the answer before it: so there are as
+/// many cuts as answers, whichever thread has its turn.
+fn slow(begun: Arc<AtomicUsize>) -> Arc<Progress> {
     let (sender, requests) = mpsc::channel::<Request>();
     std::thread::spawn(move || {
+        let mut before = 0;
         for request in requests {
-            std::thread::sleep(Duration::from_millis(2));
+            until("another cut", PATIENCE, || {
+                begun.load(Ordering::SeqCst) > before
+            });
+            before = begun.load(Ordering::SeqCst);
             echo(request);
         }
     });
@@ -111,7 +120,8 @@ fn a_cut_that_comes_to_nothing_loses_and_doubles_nothing_and_asks_no_model_again
         let every = every + 1;
         let input = Input::records(60);
         let disk = MemoryDisk::new();
-        let model = slow();
+        let begun = Arc::<AtomicUsize>::default();
+        let model = slow(begun.clone());
         let stages = row(&[Native::splits(2)], model.stage(9, 1));
         let mut aborts = Arc::default();
         let (run, meters) = input
@@ -119,7 +129,8 @@ fn a_cut_that_comes_to_nothing_loses_and_doubles_nothing_and_asks_no_model_again
                 &disk,
                 stages,
                 |log| {
-                    let (over, counted) = Aborts::over(every, None, log);
+                    let (mut over, counted) = Aborts::over(every, None, log);
+                    over.begun = begun;
                     aborts = counted;
                     Box::new(over)
                 },

@@ -46,6 +46,26 @@ const ARCHITECTURES: [(&str, Family); 12] = [
     ("nomic-bert", Family::NomicBert),
 ];
 
+/// The biases that a block of any decoder may have.
+const BIASES_OF_ATTENTION: [&str; 4] = [
+    "attn_q.bias",
+    "attn_k.bias",
+    "attn_v.bias",
+    "attn_output.bias",
+];
+
+/// Those of experts, which gpt-oss has.
+const BIASES_OF_EXPERTS: [&str; 4] = [
+    "ffn_gate_inp.bias",
+    "ffn_gate_exps.bias",
+    "ffn_up_exps.bias",
+    "ffn_down_exps.bias",
+];
+
+/// What the names of the tensors of a head that scores texts begin with: `cls.weight`, `cls.norm.weight`, `cls.output.weight` and
+/// their biases.
+pub(super) const HEADS: &str = "cls.";
+
 /// The architectures that are implemented.
 pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.iter().map(|(name, _)| *name)
@@ -102,6 +122,8 @@ pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, Architectu
             None => Architecture::Decoder(reader.read()?),
         }
     };
+    // A pooling that says what the head is for has been refused by its key.
+    reader.refuse_heads()?;
     Ok((*family, architecture))
 }
 
@@ -177,8 +199,11 @@ impl Reader<'_> {
                 self.family,
                 Family::Qwen3 | Family::Qwen3Moe | Family::Gemma3
             ),
-            qkv_bias: self.there("blk.0.attn_q.bias"),
-            output_bias: self.there("blk.0.attn_output.bias"),
+            // One in any block is wanted in all of them: the check of tensors names those that are missing.
+            qkv_bias: ["attn_q.bias", "attn_k.bias", "attn_v.bias"]
+                .iter()
+                .any(|bias| self.in_a_block(bias).is_some()),
+            output_bias: self.in_a_block("attn_output.bias").is_some(),
             sinks: self.family == Family::GptOss,
             activation: if gemma {
                 Activation::GeluTanh
@@ -213,29 +238,57 @@ impl Reader<'_> {
         self.header.tensors.contains_key(tensor)
     }
 
+    /// The tensor of this name in the first block that has one.
+    pub(super) fn in_a_block(&self, part: &str) -> Option<&str> {
+        let with_block = self.of_blocks().filter(|(_, own, _)| *own == part);
+        with_block.min().map(|(_, _, name)| name)
+    }
+
+    /// The tensors of blocks: the number of the block, what the name says behind it, and the whole name.
+    fn of_blocks(&self) -> impl Iterator<Item = (u64, &str, &str)> {
+        self.header.tensors.keys().filter_map(|name| {
+            let (block, part) = name.strip_prefix("blk.")?.split_once('.')?;
+            Some((block.parse().ok()?, part, name.as_str()))
+        })
+    }
+
     fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
         let key = self.key("attention.causal");
         if self.keys().flag(&key)? == Some(false) {
             return Err(ConfigError::unsupported(key, false, "true"));
         }
-        for (tensor, of_experts) in [
-            ("blk.0.ffn_gate.bias", false),
-            ("blk.0.ffn_up.bias", false),
-            ("blk.0.ffn_down.bias", false),
-            ("blk.0.ffn_gate_exps.bias", true),
-            ("blk.0.ffn_up_exps.bias", true),
-            ("blk.0.ffn_down_exps.bias", true),
-        ] {
-            let known = of_experts && self.family == Family::GptOss;
-            if self.there(tensor) && !known {
-                return Err(ConfigError::unsupported(
-                    tensor,
-                    "there",
-                    "feed-forward layers without biases",
-                ));
-            }
+        self.refuse_other_biases()
+    }
+
+    /// A bias changes every result, wherever it is added: there may be none that is not read.
+    fn refuse_other_biases(&self) -> Result<(), ConfigError> {
+        let mut known = BIASES_OF_ATTENTION.to_vec();
+        if self.family == Family::GptOss {
+            known.extend(BIASES_OF_EXPERTS);
         }
-        Ok(())
+        let in_blocks = self
+            .of_blocks()
+            .filter(|(_, part, _)| part.ends_with(".bias") && !known.contains(part));
+        let in_blocks = in_blocks.min().map(|(_, _, name)| name);
+        let outside = ["output_norm.bias", "output.bias"];
+        let outside = outside.into_iter().find(|tensor| self.there(tensor));
+        match in_blocks.or(outside) {
+            Some(tensor) => Err(ConfigError::unsupported(tensor, "there", known.join(", "))),
+            None => Ok(()),
+        }
+    }
+
+    /// A head over texts or pairs of them is read from nowhere in a GGUF file, and without it the model means something else.
+    fn refuse_heads(&self) -> Result<(), ConfigError> {
+        let mut names = self.header.tensors.keys();
+        match names.find(|name| name.starts_with(HEADS)) {
+            Some(tensor) => Err(ConfigError::unsupported(
+                tensor,
+                "there",
+                "no head that scores texts; rerankers and classifiers are encoders by their directories",
+            )),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn sizes(&self) -> Result<GivenSizes, ConfigError> {

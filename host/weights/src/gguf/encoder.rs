@@ -198,17 +198,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The tensor of this name in the first block that has one.
-    fn in_a_block(&self, part: &str) -> Option<&str> {
-        let of_block = |name: &str| -> Option<u64> {
-            let (block, own) = name.strip_prefix("blk.")?.split_once('.')?;
-            (own == part).then(|| block.parse().ok())?
-        };
-        let names = self.header.tensors.keys();
-        let with_block = names.filter_map(|name| Some((of_block(name)?, name)));
-        with_block.min().map(|(_, name)| name.as_str())
-    }
-
     /// Rows of a table, by its shape.
     fn rows(&self, tensor: &str) -> Option<Given> {
         let entry = self.header.tensors.get(tensor)?;

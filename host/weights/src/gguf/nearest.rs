@@ -1,5 +1,6 @@
 //! What would work in the place of a file that is refused.
 
+use super::config::HEADS;
 use super::error::GgufError;
 use super::summary::GgufSummary;
 use crate::config::{Architecture, ConfigError};
@@ -173,6 +174,9 @@ impl GgufSummary {
             let family = self.architecture.as_deref().unwrap_or("this family");
             return Some(format!("a dense model of {family}, without experts"));
         }
+        if key.starts_with(HEADS) {
+            return Some(self.nearest_to_scores().to_owned());
+        }
         if key.ends_with(".pooling_type") {
             return Some(self.nearest_to_pooling(error).to_owned());
         }
@@ -188,16 +192,20 @@ impl GgufSummary {
     }
 
     fn nearest_to_pooling(&self, error: &ConfigError) -> &'static str {
-        let architecture = self.architecture.as_deref().unwrap_or_default();
-        let is_encoder = matches!(architecture, "bert" | "nomic-bert");
         // The number stands before what it is called.
-        let is = |number: &str| matches!(error, ConfigError::Unsupported { value, .. } if value.starts_with(number));
-        match (is("4 (rank"), is_encoder) {
-            (true, true) => SCORES,
-            (true, false) => SCORES_OF_ENCODERS,
-            (false, true) => POOLED,
-            (false, false) if ["llama", "qwen2", "qwen3"].contains(&architecture) => POOLED,
-            (false, false) => VECTORS,
+        if matches!(error, ConfigError::Unsupported { value, .. } if value.starts_with("4 (rank")) {
+            return self.nearest_to_scores();
+        }
+        match self.architecture.as_deref() {
+            Some("bert" | "nomic-bert" | "llama" | "qwen2" | "qwen3") => POOLED,
+            _ => VECTORS,
+        }
+    }
+
+    fn nearest_to_scores(&self) -> &'static str {
+        match self.architecture.as_deref() {
+            Some("bert" | "nomic-bert") => SCORES,
+            _ => SCORES_OF_ENCODERS,
         }
     }
 }

@@ -759,3 +759,165 @@ fn a_decoder_whose_rows_see_those_after_them_is_refused() {
         "must be true or false",
     );
 }
+
+/// [`gguf_of`] with a second block, which is the first again.
+fn of_two_blocks(name: &str) -> Gguf {
+    let mut file = gguf_of(name).set(&format!("{name}.block_count"), Value::U32(2));
+    if name == "qwen3" {
+        add(&mut file, "blk.0.attn_q_norm.weight", 8);
+        add(&mut file, "blk.0.attn_k_norm.weight", 8);
+    }
+    let again = |(known, shape, kind, bytes): &(String, Vec<u64>, u32, Vec<u8>)| {
+        let part = known.strip_prefix("blk.0.")?;
+        Some((format!("blk.1.{part}"), shape.clone(), *kind, bytes.clone()))
+    };
+    let second: Vec<_> = file.tensors.iter().filter_map(again).collect();
+    file.tensors.extend(second);
+    file
+}
+
+/// Adds a vector of so many ones.
+fn add(file: &mut Gguf, tensor: &str, width: usize) {
+    let ones = (0..width).flat_map(|_| 1f32.to_le_bytes()).collect();
+    let tensor = (tensor.to_owned(), vec![width as u64], 0, ones);
+    file.tensors.push(tensor);
+}
+
+fn with(mut file: Gguf, tensor: &str, width: usize) -> Gguf {
+    add(&mut file, tensor, width);
+    file
+}
+
+/// Decoders of two blocks that write text, and one that makes vectors.
+fn decoders_of_two_blocks() -> [Gguf; 3] {
+    let pooled = of_two_blocks("qwen3").set("qwen3.pooling_type", Value::U32(3));
+    [of_two_blocks("llama"), of_two_blocks("qwen3"), pooled]
+}
+
+#[test]
+fn a_bias_in_one_block_of_a_decoder_is_wanted_in_all() {
+    let biases = |file: &Gguf| {
+        let checkpoint = open(file.bytes()).unwrap();
+        checkpoint.check().unwrap();
+        match checkpoint.encoder() {
+            Some(encoder) => (encoder.biases.heads, encoder.biases.output),
+            None => {
+                let decoder = checkpoint.decoder().unwrap();
+                (decoder.qkv_bias, decoder.output_bias)
+            }
+        }
+    };
+    for file in decoders_of_two_blocks() {
+        assert_eq!(biases(&file), (false, false));
+        for (alone, width) in [("attn_q", 16), ("attn_k", 8), ("attn_v", 8)] {
+            let words = match alone {
+                "attn_q" => "tensor `blk.0.attn_q.bias` is missing, expected shape [16]",
+                _ => "tensor `blk.0.attn_q.bias` is missing",
+            };
+            let alone = format!("blk.1.{alone}.bias");
+            assert_refused(&with(file.clone(), &alone, width), words);
+        }
+        let words = "tensor `blk.0.attn_output.bias` is missing, expected shape [32]";
+        assert_refused(&with(file.clone(), "blk.1.attn_output.bias", 32), words);
+        let mut whole = file;
+        for (bias, width) in [("attn_q", 16), ("attn_k", 8), ("attn_v", 8)] {
+            add(&mut whole, &format!("blk.0.{bias}.bias"), width);
+        }
+        let some = with(whole.clone(), "blk.1.attn_q.bias", 16);
+        assert_refused(&some, "tensor `blk.1.attn_k.bias` is missing");
+        assert_refused(&whole, "tensor `blk.1.attn_q.bias` is missing");
+        for (bias, width) in [("attn_q", 16), ("attn_k", 8), ("attn_v", 8)] {
+            add(&mut whole, &format!("blk.1.{bias}.bias"), width);
+        }
+        assert_eq!(biases(&whole), (true, false));
+        for block in [0, 1] {
+            add(&mut whole, &format!("blk.{block}.attn_output.bias"), 32);
+        }
+        assert_eq!(biases(&whole), (true, true));
+    }
+}
+
+#[test]
+fn a_bias_that_no_decoder_of_the_family_has_is_refused_in_any_block() {
+    let all = decoders_of_two_blocks();
+    let of_experts = [
+        "ffn_gate_inp",
+        "ffn_gate_exps",
+        "ffn_up_exps",
+        "ffn_down_exps",
+    ];
+    for file in &all {
+        let parts = [
+            "ffn_gate",
+            "ffn_up",
+            "ffn_down",
+            "attn_qkv",
+            "attn_norm",
+            "ffn_norm",
+        ];
+        let in_blocks = parts
+            .iter()
+            .chain(&of_experts)
+            .map(|part| format!("blk.1.{part}.bias"));
+        let outside = ["output_norm.bias", "output.bias"].map(str::to_owned);
+        for tensor in in_blocks.chain(outside) {
+            let words = format!(
+                "`{tensor}` is there, supported: attn_q.bias, attn_k.bias, attn_v.bias, attn_output.bias"
+            );
+            assert_refused(&with(file.clone(), &tensor, 32), &words);
+        }
+        // The first block is named, not the first name.
+        let two = with(file.clone(), "blk.10.ffn_up.bias", 32);
+        let two = with(two, "blk.2.ffn_up.bias", 32);
+        assert_refused(&two, "`blk.2.ffn_up.bias` is there");
+        // The half of a model that looks at images, which text does not go through.
+        let looks = with(file.clone(), "v.blk.0.ffn_up.bias", 32);
+        open(looks.bytes()).unwrap().check().unwrap();
+    }
+    let gpt_oss = of_two_blocks("gpt-oss");
+    assert_refused(
+        &with(gpt_oss.clone(), "blk.1.ffn_up.bias", 32),
+        "`blk.1.ffn_up.bias` is there, supported: attn_q.bias, attn_k.bias, attn_v.bias, attn_output.bias, \
+         ffn_gate_inp.bias, ffn_gate_exps.bias, ffn_up_exps.bias, ffn_down_exps.bias",
+    );
+    for part in of_experts {
+        let error = error(&with(gpt_oss.clone(), &format!("blk.1.{part}.bias"), 32));
+        assert!(!error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_head_that_scores_texts_is_refused_whether_or_not_the_pooling_says_so() {
+    let [bert, nomic] = [false, true].map(gguf_encoder);
+    let [llama, qwen3, pooled] = decoders_of_two_blocks();
+    let files = [
+        bert.clone().without("bert.pooling_type"),
+        bert.clone(),
+        nomic.without("nomic-bert.pooling_type"),
+        llama,
+        qwen3.clone(),
+        qwen3.set("qwen3.pooling_type", Value::U32(0)),
+        pooled,
+        gguf_of("smollm3"),
+    ];
+    for file in files {
+        open(file.bytes()).unwrap().check().unwrap();
+        for tensor in [
+            "cls.weight",
+            "cls.bias",
+            "cls.norm.weight",
+            "cls.output.weight",
+            "cls.output.bias",
+        ] {
+            let words = format!(
+                "`{tensor}` is there, supported: no head that scores texts; rerankers and classifiers are encoders by their \
+                 directories"
+            );
+            assert_refused(&with(file.clone(), tensor, 32), &words);
+        }
+    }
+    // The key says more than the tensor.
+    let ranks = bert.set("bert.pooling_type", Value::U32(4));
+    let words = "`bert.pooling_type` is 4 (rank: a reranker or a classifier)";
+    assert_refused(&with(ranks, "cls.output.weight", 32), words);
+}

@@ -232,6 +232,22 @@ fn what_would_work_is_told_where_it_is_known() {
         told.starts_with("a reranker or classifier that is an encoder"),
         "{told}"
     );
+    // So is that of a file whose pooling is not said.
+    let headed = |mut file: Gguf| {
+        let head = ("cls.output.weight".to_owned(), vec![32], 0, vec![0; 128]);
+        file.tensors.push(head);
+        nearest(&file).unwrap()
+    };
+    let told = headed(gguf_encoder(false).without("bert.pooling_type"));
+    assert!(
+        told.starts_with("the directory that it was converted from"),
+        "{told}"
+    );
+    let told = headed(gguf());
+    assert!(
+        told.starts_with("a reranker or classifier that is an encoder"),
+        "{told}"
+    );
     for number in [0, 77] {
         let told = pooled(gguf_encoder(false), "bert", number);
         assert!(

@@ -60,6 +60,10 @@ fn directory(root: &Path) -> PathBuf {
     root.join("target/fuzz")
 }
 
+fn dictionary(root: &Path, package: &str, target: &str) -> PathBuf {
+    root.join(package).join(format!("{target}.dict"))
+}
+
 /// Builds the targets and runs all at once for `seconds`.
 pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
     let directory = directory(root);
@@ -70,7 +74,13 @@ pub(crate) fn fuzz(root: &Path, seconds: u32) -> Result<()> {
     }
     for (package, targets) in PACKAGES {
         for target in targets {
-            let dictionary = root.join(package).join(format!("{target}.dict"));
+            let dictionary = dictionary(root, package, target);
+            // Of one that is missing libFuzzer says only that it ends.
+            ensure!(
+                dictionary.is_file(),
+                "{target} has no dictionary: {} is not there",
+                dictionary.display()
+            );
             let binary = binaries.join(target);
             running.push(Run::start(
                 target,
@@ -197,4 +207,31 @@ fn host() -> Result<String> {
     let version = output(Command::new("rustc").arg("-vV")).context("rustc -vV failed")?;
     let line = version.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(line.context("rustc -vV names no host")?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_target_that_is_built_is_run_with_a_dictionary() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for (package, targets) in PACKAGES {
+            let manifest = std::fs::read_to_string(root.join(package).join("Cargo.toml"))
+                .expect("the package has a manifest");
+            let (_, binaries) = manifest.split_once("[[bin]]").expect("it has targets");
+            let built: BTreeSet<_> = binaries
+                .lines()
+                .filter_map(|line| line.strip_prefix("name = "))
+                .map(|name| name.trim_matches('"'))
+                .collect();
+            assert_eq!(built, targets.iter().copied().collect(), "{package}");
+            for target in targets {
+                let dictionary = dictionary(&root, package, target);
+                assert!(dictionary.is_file(), "{}", dictionary.display());
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ use crate::answer::{AnswerPiece, AnswerText};
 use crate::blocks::Table;
 use crate::constraint::Constraint;
 use crate::counts::Counts;
+use crate::guard::guarded_request;
 use crate::guess::GuessRate;
 use crate::order::{Moment, QueueKey};
 use crate::parameters::choice_seed;
@@ -262,6 +263,8 @@ impl Sequence {
         }
         self.counts.add(token);
         self.guesses.push(token);
+        #[cfg(test)]
+        self.may_panic("guess");
         let sampling = self.sampling();
         self.samplings.push(sampling);
         true
@@ -369,6 +372,31 @@ impl Sequence {
             Some(constraint) if !self.guesses.is_empty() => constraint.rollback(self.guesses.len()),
             _ => Ok(()),
         }
+    }
+
+    /// Has no part in a step that was being planned when a panic ended it.
+    ///
+    /// # Errors
+    /// Penalties and structure cannot be taken back to where they were: nothing that followed could be relied on.
+    pub(crate) fn leave_step(&mut self) -> Result<(), ModelError> {
+        self.underway = Underway::default();
+        self.samplings.clear();
+        let forgotten = guarded_request(|| {
+            #[cfg(test)]
+            self.may_panic("forget");
+            self.forget()
+        });
+        self.guesses.clear();
+        forgotten.and_then(|forgotten| forgotten)
+    }
+
+    /// Whether nothing of it is of a step that is being planned.
+    #[cfg(test)]
+    pub(crate) fn is_in_no_step(&self) -> bool {
+        self.guesses.is_empty()
+            && self.samplings.is_empty()
+            && self.underway.rows == 0
+            && self.underway.sampling.is_none()
     }
 
     /// The guesses so far, and how the last of them would be followed.

@@ -22,15 +22,29 @@ use crate::sequence::Underway;
 /// there is to gain is what the host does between two steps, less than a millisecond as a rule.
 const LONGEST: Duration = Duration::from_millis(20);
 
+/// Whether steps are planned ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// They are.
+    #[default]
+    Planned,
+    /// One is being planned now.
+    Planning,
+    /// No more: it panicked. Nobody who was in the step that ran is to blame for that, and each is planned as it is without.
+    GivenUp,
+}
+
 impl Generator {
     /// The step after that of `running`, which runs; `None` where it is better planned when that has ended, or where there
     /// would be nothing to do.
     pub(crate) fn plan_after(&mut self, running: &StepPlan, now: Moment) -> Option<StepPlan> {
         let mut parts = running.parts.iter();
         let is_plain = |part: &Part| part.guesses.is_empty() && part.forced.is_empty();
-        if !parts.all(is_plain) || !self.groups.are_settled() {
+        let may_be = self.ahead == Ahead::Planned && self.groups.are_settled();
+        if !parts.all(is_plain) || !may_be {
             return None;
         }
+        self.ahead = Ahead::Planning;
         self.expire(now);
         let mut drawn = 0;
         for part in &running.parts {
@@ -47,7 +61,19 @@ impl Generator {
         for sequence in &mut self.running {
             sequence.underway = Underway::default();
         }
+        self.ahead = Ahead::Planned;
         plan
+    }
+
+    /// After a panic: where it was in planning ahead that is given up, and nobody was in a step that is to blame.
+    pub(super) fn panicked_ahead(&mut self) {
+        if self.ahead == Ahead::Planning {
+            tracing::error!(
+                "what plans a step while another runs panicked: no step of this model is begun ahead any more"
+            );
+            self.ahead = Ahead::GivenUp;
+            self.in_steps.clear();
+        }
     }
 
     fn try_after(&mut self, now: Moment) -> Option<StepPlan> {
@@ -132,6 +158,8 @@ impl Generator {
         let position = sequence.position();
         let (token, samples) = match sequence.underway.sampling {
             Some(sampling) => {
+                #[cfg(test)]
+                sequence.may_panic("ahead");
                 plan.fed.push(FedToken {
                     sequence: plan.step.len(),
                     sampling,

@@ -46,6 +46,7 @@ use crate::request::{Open, Submission, Work};
 use crate::sequence::{Sequence, SequenceIdentity};
 use crate::stats::Counters;
 
+use ahead::Ahead;
 pub(crate) use deliver::Took;
 pub(crate) use draft::DraftModel;
 use drafting::Drafting;
@@ -115,6 +116,7 @@ pub(crate) struct Generator {
     groups: Groups,
     /// Who is in the steps that were begun and have not ended, in their order: one, or one and the step after it.
     in_steps: VecDeque<Vec<u64>>,
+    ahead: Ahead,
     /// Where other threads can see what is kept in blocks.
     known: Option<Arc<Known>>,
 }
@@ -155,6 +157,7 @@ impl Generator {
             none_late_before: None,
             groups: Groups::default(),
             in_steps: VecDeque::new(),
+            ahead: Ahead::default(),
             known,
         }
     }
@@ -492,6 +495,7 @@ impl Generator {
         }
         for sequence in self.waiting.values() {
             assert!(sequence.written == 0 && sequence.table.blocks().is_empty());
+            assert!(sequence.is_in_no_step());
         }
         for sequence in self.running.iter().chain(self.waiting.values()) {
             let place = sequence.key - first_of(sequence.request);

@@ -5,6 +5,8 @@
 
 use std::collections::HashSet;
 
+use tidegate_contract::RequestId;
+
 use super::Generator;
 use super::fault::Groups;
 use super::first_of;
@@ -18,7 +20,7 @@ use crate::stats::Counters;
 #[derive(Default)]
 pub(crate) struct Abandoned {
     pub(crate) moved: Vec<MovedGeneration>,
-    /// What has been in too many steps that ended like this, or has lost an answer by a panic.
+    /// What has been in too many steps that ended like this, or is not whole or as it was after a panic.
     pub(crate) failed: Vec<MovedGeneration>,
     /// What has all its answers.
     pub(crate) ended: Vec<Generation>,
@@ -35,6 +37,10 @@ pub(crate) struct MovedGeneration {
 }
 
 impl MovedGeneration {
+    pub(crate) fn id(&self) -> RequestId {
+        self.generation.open.id
+    }
+
     /// What it asks for.
     pub(crate) fn wanted(&self) -> Wanted {
         // What one of them computes the others find.
@@ -137,7 +143,13 @@ impl Generator {
         let mut stepped: Vec<u64> = stepped.map(|one| one.request).collect();
         stepped.sort_unstable();
         stepped.dedup();
+        let mut unsound = HashSet::new();
         for index in (0..self.running.len()).rev() {
+            let sequence = &mut self.running[index];
+            if let Err(error) = sequence.leave_step() {
+                tracing::error!(%error, "an answer cannot be taken back to where it was; its request fails");
+                unsound.insert(sequence.request);
+            }
             self.preempt(index);
         }
         self.groups.apart(&keys);
@@ -148,7 +160,7 @@ impl Generator {
         for mut moved in self.take_all() {
             let was_in = stepped.binary_search(&moved.number).is_ok();
             let goes_on = !was_in || moved.generation.open.lost(stepped.len() == 1);
-            if !goes_on || !moved.is_whole() {
+            if !goes_on || !moved.is_whole() || unsound.contains(&moved.number) {
                 abandoned.failed.push(moved);
                 continue;
             }
@@ -167,6 +179,7 @@ impl Generator {
             sequence.table = Table::through(sequence.table.lora());
         }
         let _ = self.draft.lost();
+        self.panicked_ahead();
         let abandoned = self.abandon();
         self.empty();
         abandoned

@@ -1,9 +1,13 @@
 //! Steps that fail.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tidegate_contract::{DecodeError, ModelError};
 
+use super::guesses::ahead;
 use super::*;
 use crate::blocks::Blocks;
+use crate::sequence::Sequence;
 
 fn no() -> DecodeError {
     DecodeError::Device {
@@ -182,5 +186,61 @@ fn after_a_panic_blocks_are_not_relied_on_and_who_lost_an_answer_fails() {
     bench.run();
     for (ask, pending) in asks.iter().zip(&pending) {
         check(ask, pending, 128, &hashed);
+    }
+}
+
+/// Answers that guess, and what panics in a guess after them; they have guesses when it does.
+fn panics_with_guesses(asks: &[Ask]) -> (Bench, Vec<Pending>, Pending) {
+    let mut bench = Bench::with(shape(16, 256, 128), ahead(8), Arc::new(local), None);
+    let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
+    let mut poison = guesses::structured();
+    poison.parameters.stop = vec![panics("guess")];
+    let poison = bench.submit(&poison);
+    let step = |bench: &mut Bench| catch_unwind(AssertUnwindSafe(|| bench.step().is_some()));
+    while step(&mut bench).is_ok_and(|stepped| stepped) {}
+    let guessed = |one: &&Sequence| !one.guesses().0.is_empty();
+    let with_guesses = bench.generator.running.iter().filter(guessed).count();
+    assert!(
+        with_guesses > 2,
+        "{with_guesses} of those that were planned before it"
+    );
+    (bench, pending, poison)
+}
+
+#[test]
+fn guesses_of_a_step_that_a_panic_ended_change_no_answer() {
+    let asks = guesses::asks();
+    let asks = &asks[asks.len() - 7..];
+    let (mut bench, pending, poison) = panics_with_guesses(asks);
+    let abandoned = bench.generator.begin_anew();
+    assert!(abandoned.failed.is_empty());
+    bench.generator.take_over(abandoned.moved);
+    bench.generator.check();
+    bench.generator.cancel(poison.id);
+    bench.run();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 128, &local);
+    }
+}
+
+#[test]
+fn who_cannot_be_taken_back_to_before_its_guesses_fails_after_a_panic() {
+    let mut asks = vec![guesses::structured(); 6];
+    asks[2].parameters.stop = vec![panics("forget")];
+    let (mut bench, pending, poison) = panics_with_guesses(&asks);
+    let abandoned = bench.generator.begin_anew();
+    assert_eq!((abandoned.moved.len(), abandoned.failed.len()), (6, 1));
+    for failed in abandoned.failed {
+        failed.fail(&bench.counters, ModelError::Closed);
+    }
+    bench.generator.take_over(abandoned.moved);
+    bench.generator.check();
+    bench.generator.cancel(poison.id);
+    bench.run();
+    for (place, (ask, pending)) in asks.iter().zip(&pending).enumerate() {
+        match place {
+            2 => assert_eq!(pending.error(), ModelError::Closed),
+            _ => check(ask, pending, 128, &local),
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn asks() -> Vec<Ask> {
 }
 
 /// An answer of few letters, under a structure.
-fn structured() -> Ask {
+pub(super) fn structured() -> Ask {
     let mut ask = ask("structured", 40);
     ask.parameters.structure = Some(Structure::Regex("(ab|cd){12}!?".into()));
     ask

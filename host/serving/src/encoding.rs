@@ -95,6 +95,10 @@ pub(crate) struct MovedTexts {
 }
 
 impl MovedTexts {
+    pub(crate) fn id(&self) -> RequestId {
+        self.texts.open.id
+    }
+
     /// What it asks for.
     pub(crate) fn wanted(&self) -> Wanted {
         Wanted {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use crate::error::LoadError;
 use crate::handle::ModelHandle;
 use crate::loader::{self, Job, Reply};
 use crate::model::Loaded;
+use crate::moves::Moves;
 use crate::options::{EngineOptions, ModelSource};
 use crate::order::Moment;
 use crate::replicas::{LeftOut, Replica, Replicas};
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     /// Its commands, for others to take from it what it does not come to; none once its thread has ended, so that what is
     /// left of them is dropped then.
     receiver: Mutex<Option<Receiver<Command>>>,
+    /// Where requests have gone from here.
+    moves: Mutex<Moves>,
     /// When its thread began its last round, milliseconds since time began.
     pub(crate) round: AtomicU64,
 }
@@ -103,6 +106,46 @@ impl Shared {
     /// A place for a cancellation or an early end; `None` if too many wait already.
     pub(crate) fn cancellation(&self) -> Option<Permit> {
         self.cancellations.take(0)
+    }
+
+    /// Has a request go on in another engine, which hears of it before whatever follows it there.
+    pub(crate) fn send_on(&self, id: RequestId, to: &Arc<Shared>, command: Command) {
+        let mut moves = self.moves();
+        moves.went(id, Arc::downgrade(to));
+        let unsent = to.commands.send(command);
+        drop(moves);
+        // Where that engine has just ended it is dropped here, and its reply answers `Closed`.
+        drop(unsent);
+    }
+
+    /// A request is here: what comes for it is for this engine.
+    pub(crate) fn keeps(&self, id: RequestId) {
+        self.moves().is_here(id);
+    }
+
+    /// Sends a cancellation or an early end after a request that has gone; false if it has not. With very many before it there it
+    /// is dropped, and the request goes on to its end, as where a caller sends it.
+    pub(crate) fn send_after(
+        &self,
+        id: RequestId,
+        command: impl FnOnce(Permit) -> Command,
+    ) -> bool {
+        let moves = self.moves();
+        let Some(engine) = moves.engine_of(id) else {
+            return false;
+        };
+        match engine.cancellation() {
+            Some(permit) => drop(engine.commands.send(command(permit))),
+            None => tracing::warn!(
+                request = id.0,
+                "a cancellation or an early end of a request that has moved is dropped: too many are waiting"
+            ),
+        }
+        true
+    }
+
+    fn moves(&self) -> MutexGuard<'_, Moves> {
+        self.moves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a cancellation; false if too many wait already.
@@ -274,6 +317,7 @@ impl Engine {
             budget,
             options,
             receiver: Mutex::new(Some(receiver.clone())),
+            moves: Mutex::default(),
             round: AtomicU64::new(began.as_millis() as u64),
         });
         let worker = Worker::new(Arc::clone(&shared), receiver, jobs.clone());

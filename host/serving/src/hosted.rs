@@ -173,6 +173,13 @@ impl From<MovedTexts> for Moved {
 }
 
 impl Moved {
+    pub(crate) fn id(&self) -> RequestId {
+        match self {
+            Moved::Generation(moved) => moved.id(),
+            Moved::Texts(moved) => moved.id(),
+        }
+    }
+
     /// What it asks for.
     pub(crate) fn wanted(&self) -> Wanted {
         match self {

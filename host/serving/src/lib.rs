@@ -41,6 +41,7 @@ mod handle;
 mod hosted;
 mod loader;
 mod model;
+mod moves;
 mod options;
 mod order;
 mod parameters;

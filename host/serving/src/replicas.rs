@@ -234,7 +234,7 @@ pub(crate) fn it_or_other(it: &Replica, wanted: &Wanted) -> Option<(Replica, Bur
 }
 
 /// The others of a model's revision that are still there, also those that do not serve.
-pub(crate) fn others(loaded: &Loaded) -> impl Iterator<Item = Replica> {
+fn others(loaded: &Loaded) -> impl Iterator<Item = Replica> {
     let peers = loaded.peers.get().into_iter().flatten();
     peers.filter_map(|peer| {
         Some(Replica {

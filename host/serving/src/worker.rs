@@ -17,8 +17,7 @@ use crate::loader::{Job, Reply};
 use crate::model::Loaded;
 use crate::order::Moment;
 use crate::replicas::{
-    Burden, Replica, Wanted, has_others, have_others_share, it_or_other, other, others,
-    stalled_others,
+    Burden, Replica, Wanted, has_others, have_others_share, it_or_other, other, stalled_others,
 };
 use crate::request::{Permit, Submission};
 use crate::shares::Shares;
@@ -30,8 +29,6 @@ const FAILED_LOADS: u32 = 3;
 const FATAL_STEPS: u32 = 8;
 /// Commands taken between two steps, so that a flood of them does not hold up the steps.
 const COMMANDS_PER_STEP: usize = 1024;
-/// Moves of a request, one soon after the other, through which what is asked of it follows.
-const MOVES: u32 = 3;
 /// Between two looks at whether the engines of other replicas go on.
 const LOOK: Duration = Duration::from_millis(250);
 /// Why a model is lost with its scheduler.
@@ -49,13 +46,6 @@ pub(crate) enum Command {
     End(RequestId, Permit),
     /// Requests that another replica could do no more for.
     TakeOver(Arc<Loaded>, Vec<Moved>),
-    /// As [`Command::Cancel`], of a request that may have come from the engine that says so.
-    CancelMoved(RequestId, u32, Permit),
-    /// As [`Command::End`], of the same.
-    EndMoved(RequestId, u32, Permit),
-    /// A cancellation or an end that those who took from this engine what it does not come to have told the other replicas of
-    /// these models, by their numbers here.
-    Forwarded(Box<Command>, Vec<u64>),
     /// Another replica of the model of this number is back: what was not begun here is shared out anew.
     ShareOut(u64),
     /// A model has been loaded.
@@ -82,8 +72,6 @@ pub(crate) struct Worker {
     jobs: Sender<Job>,
     models: Vec<Hosted>,
     shares: Shares,
-    /// Where requests of models here have gone on: what is said of one later may be of one of those.
-    moved_to: Vec<Arc<Shared>>,
     looks: Looks,
     /// The model whose step is at work.
     stepping: Option<u64>,
@@ -127,7 +115,6 @@ impl Worker {
             jobs,
             models: Vec::new(),
             shares: Shares::default(),
-            moved_to: Vec::new(),
             stepping: None,
         }
     }
@@ -234,31 +221,27 @@ impl Worker {
         let mut waits = Vec::new();
         if let Some(asked) = loaded.asked.get() {
             let moved = asked.take().settle(&loaded.counters, STALLED);
-            waits.extend(self.hand_over_or_wait(loaded, moved));
+            waits.extend(hand_over_or_wait(loaded, moved, engine));
         }
         for command in engine.untaken() {
             match command {
                 Command::Submit(of, submission) if of.number == loaded.number => {
-                    let left = submit_elsewhere(&of, submission, false, &mut self.moved_to);
+                    let left = submit_elsewhere(&of, submission, false, engine);
                     waits.extend(left.map(|submission| Command::Submit(of, submission)));
                 }
                 Command::TakeOver(of, moved) if of.number == loaded.number => {
-                    waits.extend(self.hand_over_or_wait(&of, moved));
+                    waits.extend(hand_over_or_wait(&of, moved, engine));
                 }
-                // They may be of one that has just been taken, of this model or of another that has other replicas.
-                Command::Cancel(..)
-                | Command::End(..)
-                | Command::CancelMoved(..)
-                | Command::EndMoved(..) => {
-                    forward(&command, loaded);
-                    waits.push(Command::Forwarded(Box::new(command), vec![loaded.number]));
-                }
-                Command::Forwarded(command, mut told) => {
-                    if !told.contains(&loaded.number) {
-                        forward(&command, loaded);
-                        told.push(loaded.number);
+                // They may be of one that has just been taken, or is of another model of that engine.
+                Command::Cancel(id, permit) => {
+                    if !engine.send_after(id, |permit| Command::Cancel(id, permit)) {
+                        waits.push(Command::Cancel(id, permit));
                     }
-                    waits.push(Command::Forwarded(command, told));
+                }
+                Command::End(id, permit) => {
+                    if !engine.send_after(id, |permit| Command::End(id, permit)) {
+                        waits.push(Command::End(id, permit));
+                    }
                 }
                 other => waits.push(other),
             }
@@ -267,11 +250,6 @@ impl Worker {
         for command in waits {
             let _ = engine.commands.send(command);
         }
-    }
-
-    fn hand_over_or_wait(&mut self, loaded: &Arc<Loaded>, moved: Vec<Moved>) -> Option<Command> {
-        let left = hand_over(loaded, moved, false, &mut self.moved_to);
-        (!left.is_empty()).then(|| Command::TakeOver(Arc::clone(loaded), left))
     }
 
     /// The models that can make a step now: where one has work of the stream none that has but work beside it, which
@@ -319,41 +297,25 @@ impl Worker {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Submit(loaded, submission) => {
+                self.shared.keeps(submission.id);
                 match self.serving(loaded.number) {
                     Some(model) => model.core.submit(*submission),
                     // It was given up meanwhile. Where there is no other it is dropped, and its reply answers `Closed`.
-                    None => drop(submit_elsewhere(
-                        &loaded,
-                        submission,
-                        true,
-                        &mut self.moved_to,
-                    )),
+                    None => drop(submit_elsewhere(&loaded, submission, true, &self.shared)),
                 }
             }
             Command::TakeOver(loaded, moved) => self.take_over(&loaded, moved),
             Command::Cancel(id, permit) => {
                 drop(permit);
                 self.cancel(id);
-                self.send_after(|permit| Command::CancelMoved(id, MOVES, permit));
-            }
-            Command::CancelMoved(id, moves, permit) => {
-                drop(permit);
-                self.cancel(id);
-                if moves > 1 {
-                    self.send_after(|permit| Command::CancelMoved(id, moves - 1, permit));
-                }
+                self.shared
+                    .send_after(id, |permit| Command::Cancel(id, permit));
             }
             Command::End(id, permit) => {
                 drop(permit);
                 self.end(id);
-                self.send_after(|permit| Command::EndMoved(id, MOVES, permit));
-            }
-            Command::EndMoved(id, moves, permit) => {
-                drop(permit);
-                self.end(id);
-                if moves > 1 {
-                    self.send_after(|permit| Command::EndMoved(id, moves - 1, permit));
-                }
+                self.shared
+                    .send_after(id, |permit| Command::End(id, permit));
             }
             Command::Loaded(hosted, reply) => self.install(*hosted, &reply),
             Command::Reloaded {
@@ -372,7 +334,6 @@ impl Worker {
                     model.core.draft_loaded(draft);
                 }
             }
-            Command::Forwarded(command, _) => self.obey(*command),
             Command::ShareOut(number) => self.share_out(number),
             Command::Wake => {}
         }
@@ -420,16 +381,7 @@ impl Worker {
         let _ = model.core.put_back(stays);
         model.core.report();
         for (replica, moved) in goes {
-            note(&mut self.moved_to, &replica.engine);
-            let take_over = Command::TakeOver(replica.loaded, vec![moved]);
-            let _ = replica.engine.commands.send(take_over);
-        }
-    }
-
-    /// Sends what is asked of a request after it, if it may have gone on in another engine.
-    fn send_after(&self, command: impl Fn(Permit) -> Command) {
-        for engine in &self.moved_to {
-            send_bounded(engine, &command);
+            send_on(&self.shared, replica, moved);
         }
     }
 
@@ -449,10 +401,14 @@ impl Worker {
 
     /// Takes requests that another replica could do no more for.
     fn take_over(&mut self, loaded: &Arc<Loaded>, moved: Vec<Moved>) {
+        for moved in &moved {
+            self.shared.keeps(moved.id());
+        }
+        let engine = Arc::clone(&self.shared);
         let left = match self.serving(loaded.number) {
             Some(model) => model.core.take_over(moved, &loaded.counters),
             // It was given up meanwhile: on to the next, if there is one.
-            None => hand_over(loaded, moved, true, &mut self.moved_to),
+            None => hand_over(loaded, moved, true, &engine),
         };
         let error = ModelError::Device("no replica of the model is left".to_owned());
         for moved in left {
@@ -470,7 +426,7 @@ impl Worker {
                 continue;
             }
             let moved = model.core.give_away();
-            let left = hand_over(&model.loaded, moved, false, &mut self.moved_to);
+            let left = hand_over(&model.loaded, moved, false, &self.shared);
             // Nobody serves any more since a moment ago: they wait here.
             let _ = model.core.put_back(left);
             model.core.report();
@@ -649,7 +605,7 @@ impl Worker {
     /// Ends the models that have failed too often. One of several replicas is left out, and tried again after a pause.
     fn give_up(&mut self, reason: &str) {
         let (now, pauses) = (self.shared.now(), self.shared.options.pauses);
-        let (shares, moved_to) = (&mut self.shares, &mut self.moved_to);
+        let (shares, engine) = (&mut self.shares, &self.shared);
         self.models.retain_mut(|model| {
             let has_failed = model.failed_loads >= FAILED_LOADS || model.fatal_steps >= FATAL_STEPS;
             if !model.for_good && (!has_failed || model.out.is_some()) {
@@ -660,7 +616,7 @@ impl Worker {
             let for_good = model.for_good || !has_others;
             let may_return = model.slot.leave_out(model.loaded.number, reason, for_good);
             if has_others {
-                let left = hand_over(&model.loaded, model.core.give_away(), true, moved_to);
+                let left = hand_over(&model.loaded, model.core.give_away(), true, engine);
                 let _ = model.core.put_back(left);
             }
             model.core.fail_all(&ModelError::Device(reason.to_owned()));
@@ -740,60 +696,34 @@ impl Worker {
     }
 }
 
-/// Tells the other replicas of a model of a cancellation or an early end that waits where one of them does not go on.
-fn forward(command: &Command, loaded: &Loaded) {
-    let moves = match command {
-        Command::CancelMoved(_, moves, _) | Command::EndMoved(_, moves, _) => moves - 1,
-        _ => MOVES,
-    };
-    if moves == 0 {
-        return;
-    }
-    let moved = |permit| match command {
-        Command::Cancel(id, _) | Command::CancelMoved(id, ..) => {
-            Command::CancelMoved(*id, moves, permit)
-        }
-        Command::End(id, _) | Command::EndMoved(id, ..) => Command::EndMoved(*id, moves, permit),
-        _ => Command::Wake,
-    };
-    for other in others(loaded) {
-        send_bounded(&other.engine, &moved);
-    }
-}
-
-/// Sends a cancellation or an early end to an engine. With very many before it there it is dropped, and the request goes on to its
-/// end, as where a caller sends it.
-fn send_bounded(engine: &Shared, command: &impl Fn(Permit) -> Command) {
-    match engine.cancellation() {
-        Some(permit) => drop(engine.commands.send(command(permit))),
-        None => tracing::warn!(
-            "a cancellation or an early end of a request that has moved is dropped: too many are waiting"
-        ),
-    }
-}
-
 /// Has requests go on in other replicas of a model, each in the one that is expected to have it done first: in those that
-/// serve, or, where the model is given up, in any that may serve again. Those for which there is none are given back.
-fn hand_over(
-    loaded: &Loaded,
-    moved: Vec<Moved>,
-    is_given_up: bool,
-    moved_to: &mut Vec<Arc<Shared>>,
-) -> Vec<Moved> {
+/// serve, or, where the model is given up, in any that may serve again. Those for which there is none are given back, and stay in this engine.
+fn hand_over(loaded: &Loaded, moved: Vec<Moved>, is_given_up: bool, engine: &Shared) -> Vec<Moved> {
     let mut left = Vec::new();
     for mut moved in moved {
         let wanted = moved.wanted();
         let Some((replica, burden)) = other(loaded, &wanted, is_given_up) else {
+            engine.keeps(moved.id());
             left.push(moved);
             continue;
         };
         moved.burdens(burden);
-        note(moved_to, &replica.engine);
-        let take_over = Command::TakeOver(replica.loaded, vec![moved]);
-        // Where that engine has just ended, its reply answers `Closed`.
-        let _ = replica.engine.commands.send(take_over);
+        send_on(engine, replica, moved);
     }
     left
+}
+
+/// As [`hand_over`], of what an engine was asked that does not go on: what is left waits for it.
+fn hand_over_or_wait(loaded: &Arc<Loaded>, moved: Vec<Moved>, engine: &Shared) -> Option<Command> {
+    let left = hand_over(loaded, moved, false, engine);
+    (!left.is_empty()).then(|| Command::TakeOver(Arc::clone(loaded), left))
+}
+
+/// Has a request of this engine go on in a replica of another.
+fn send_on(engine: &Shared, replica: Replica, moved: Moved) {
+    let id = moved.id();
+    let take_over = Command::TakeOver(replica.loaded, vec![moved]);
+    engine.send_on(id, &replica.engine, take_over);
 }
 
 /// Leaves a replica out, or still, for this reason, until a pause is over.
@@ -815,7 +745,7 @@ fn submit_elsewhere(
     loaded: &Loaded,
     mut submission: Box<Submission>,
     is_given_up: bool,
-    moved_to: &mut Vec<Arc<Shared>>,
+    engine: &Shared,
 ) -> Option<Box<Submission>> {
     let wanted = submission
         .work
@@ -823,19 +753,14 @@ fn submit_elsewhere(
         .map(|work| Wanted::of(work, submission.lora, true));
     let wanted = wanted.unwrap_or_default();
     let Some((replica, burden)) = other(loaded, &wanted, is_given_up) else {
+        engine.keeps(submission.id);
         return Some(submission);
     };
     submission.burden = burden;
-    note(moved_to, &replica.engine);
+    let id = submission.id;
     let submit = Command::Submit(replica.loaded, submission);
-    let _ = replica.engine.commands.send(submit);
+    engine.send_on(id, &replica.engine, submit);
     None
-}
-
-fn note(moved_to: &mut Vec<Arc<Shared>>, engine: &Arc<Shared>) {
-    if !moved_to.iter().any(|known| Arc::ptr_eq(known, engine)) {
-        moved_to.push(Arc::clone(engine));
-    }
 }
 
 #[cfg(test)]

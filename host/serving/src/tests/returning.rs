@@ -547,6 +547,7 @@ fn no_more_cancellations_wait_than_may_where_requests_have_moved() {
     }
     until(|| all_serve(&model));
     assert!(model.stats().moved > 0);
+    let gone: Vec<RequestId> = pending.iter().map(|pending| pending.id).collect();
     for control in &controls {
         control.hold();
     }
@@ -560,9 +561,9 @@ fn no_more_cancellations_wait_than_may_where_requests_have_moved() {
     }
     controls[1].entered();
     controls[0].run_free();
-    for n in 0..MOST as u64 + 1000 {
-        model.cancel(RequestId((1 << 50) + n));
-        model.end(RequestId((1 << 51) + n));
+    for gone in gone.iter().cycle().take(MOST + 1000) {
+        model.cancel(*gone);
+        model.end(*gone);
     }
     until(|| engines[0].commands() == 0);
     let waiting = engines[1].commands();
@@ -570,6 +571,48 @@ fn no_more_cancellations_wait_than_may_where_requests_have_moved() {
     controls[1].run_free();
     for pending in &pending {
         check(&asks[0], pending);
+    }
+}
+
+#[test]
+fn an_engine_is_told_once_of_what_has_not_come_to_it() {
+    let engines = engines(3);
+    let sizes = shape(8, 64, 256);
+    let logits: Arc<Logits> = Arc::new(hashed);
+    let (model, controls) = load(&engines, &sizes, &logits, || at_once(2));
+    let model = model.unwrap();
+    pretend_costs(&model, [20_000, 1000, 1000]);
+    // Requests have gone from each to the others.
+    let asks = asks(9, 12);
+    for goes in 0..controls.len() {
+        controls.iter().for_each(Control::hold);
+        let moved = model.stats().moved;
+        let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+        for (number, control) in controls.iter().enumerate() {
+            control.entered();
+            control.run_free_after(match number == goes {
+                true => Then::Fail(lost()),
+                false => Then::Run,
+            });
+        }
+        for (ask, pending) in asks.iter().zip(&pending) {
+            check(ask, pending);
+        }
+        until(|| all_serve(&model) && model.stats().moved > moved);
+    }
+    controls[2].hold();
+    let pending: Vec<Pending> = asks.iter().map(|ask| ask.of(&model)).collect();
+    controls[2].entered();
+    let before = engines[2].commands();
+    for n in 1..=8 {
+        model.cancel(RequestId((1 << 50) + n));
+        // What they have to send is sent when they come to the next.
+        until(|| engines[0].commands() == 0 && engines[1].commands() == 0);
+        assert_eq!(engines[2].commands(), before + n as usize);
+    }
+    controls[2].run_free_after(Then::Run);
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending);
     }
 }
 

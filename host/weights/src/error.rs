@@ -59,6 +59,14 @@ pub enum TensorError {
         /// The value.
         value: f32,
     },
+    /// A tensor is there that nothing reads, without which it would be a different model.
+    #[error("tensor `{name}` is there, supported: {supported}")]
+    Unread {
+        /// The tensor.
+        name: String,
+        /// What may be there.
+        supported: String,
+    },
     /// The order of groups of a quantized matrix names one that is not there.
     #[error("tensor `{name}` puts element {element} in group {group}, must be in 0..{groups}")]
     NoSuchGroup {
@@ -81,6 +89,13 @@ pub enum TensorError {
         /// Rows there are.
         rows: usize,
     },
+}
+
+impl TensorError {
+    /// What may be there of a tensor that nothing reads: only what a model like this uses.
+    pub(crate) fn used_by(model: &str) -> String {
+        format!("tensors that {model} uses; without this one it would be a different model")
+    }
 }
 
 /// Why a model could not be opened.

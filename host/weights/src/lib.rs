@@ -7,6 +7,7 @@
 //! Invariants:
 //! - nothing in a file is believed before it is checked against the file's length and the limits named here;
 //! - a model is described the same way whatever its family and file format: [`ModelConfig`] and [`DecoderTensor`];
+//! - a tensor without which it would be a different model is read, or the model is refused by its name;
 //! - dequantization gives the bits that the format's definition gives.
 
 #![forbid(unsafe_code)]

@@ -7,6 +7,7 @@ use crate::format::{self, Format, RowParts, StoredFormat};
 use crate::packed::{PackedRows, Stored};
 use crate::random::RandomRows;
 use crate::reencoding::Losses;
+use crate::safetensors::SCALE_SUFFIX;
 
 /// One tensor of a checkpoint, in the orientation and order of the transformers library.
 #[derive(Clone, Debug)]
@@ -231,6 +232,27 @@ impl Tensor<'_> {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The names of all tensors of its files that its rows are made from.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match &self.layout {
+            Layout::Encoded(source) => source.names(),
+            Layout::Apart { .. } => {
+                vec![self.name.clone(), format!("{}{SCALE_SUFFIX}", self.name)]
+            }
+            Layout::Packed { rows, .. } => {
+                let ends = [".weight", "_blocks"];
+                let base = ends.iter().find_map(|end| self.name.strip_suffix(end));
+                let base = base.unwrap_or(&self.name);
+                let endings = rows.endings().iter();
+                endings.map(|ending| format!("{base}{ending}")).collect()
+            }
+            Layout::Rows { .. }
+            | Layout::Turned { .. }
+            | Layout::Random(_)
+            | Layout::Reencoded { .. } => vec![self.name.clone()],
+        }
     }
 
     /// Rows; 1 for a tensor of one dimension.

@@ -3,7 +3,7 @@
 mod files;
 mod open;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -294,32 +294,33 @@ impl Checkpoint {
         }
     }
 
-    /// Checks that every tensor the configuration calls for is there, in its shape, and that no layer is left over.
-    /// Other tensors that the architecture does not know are ignored.
+    /// Checks that every tensor the configuration calls for is there, in its shape, and that none is left over without which it
+    /// would be a different model.
+    ///
+    /// In a GGUF file that is any tensor but those for images and sounds, the head where vectors are made, and frequencies that the
+    /// keys say again. In safetensors it is what lies in a layer or beside a tensor that is read, but for tables of rotary positions,
+    /// scales of activations, and biases and zero points that are all zeros.
     ///
     /// # Errors
-    /// The first tensor that is not there, or that belongs to a layer past the last.
+    /// The first tensor that is not there, that belongs to a layer past the last, or that nothing reads.
     pub fn check(&self) -> Result<(), CheckpointError> {
         let wrong = |source| CheckpointError::Tensor {
             path: self.path.clone(),
             source,
         };
-        match &self.architecture {
-            Architecture::Decoder(config) => {
-                for tensor in config.tensors() {
-                    self.tensor(tensor).map_err(wrong)?;
-                }
-            }
-            Architecture::Encoder(config) => {
-                for tensor in config.tensors() {
-                    self.encoder_tensor(tensor).map_err(wrong)?;
-                }
-            }
+        let mut read = BTreeSet::new();
+        for tensor in self.all_tensors() {
+            read.extend(tensor.map_err(wrong)?.names());
         }
-        match self.surplus() {
-            None => Ok(()),
-            Some(surplus) => Err(surplus),
+        if let Some(surplus) = self.surplus() {
+            return Err(surplus);
         }
+        let unread = match &self.source {
+            Source::Safetensors { weights, .. } => weights.unread(&self.architecture, &read),
+            Source::Gguf(gguf) => gguf.unread(&self.architecture, &read),
+            Source::Random { .. } => None,
+        };
+        unread.map_or(Ok(()), |unread| Err(wrong(unread)))
     }
 
     /// The first tensor of a layer past the last.
@@ -344,11 +345,7 @@ impl Checkpoint {
                 )
             }
             (Source::Gguf(gguf), architecture) => {
-                let name = match architecture {
-                    Architecture::Decoder(config) => &config.architecture,
-                    Architecture::Encoder(config) => &config.architecture,
-                };
-                let key = format!("{name}.block_count");
+                let key = format!("{}.block_count", architecture.name());
                 (self.path.clone(), key, gguf.surplus(layers)?)
             }
             (Source::Random { .. }, _) => return None,

@@ -44,6 +44,16 @@ pub enum Architecture {
     Encoder(EncoderConfig),
 }
 
+impl Architecture {
+    /// The name in the file: first entry of `architectures`, or `general.architecture` of a GGUF.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Architecture::Decoder(config) => &config.architecture,
+            Architecture::Encoder(config) => &config.architecture,
+        }
+    }
+}
+
 /// The function between the matrices of a feed-forward layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {

@@ -5,6 +5,7 @@
 
 use super::header::{Entry, Header, Value};
 use super::keys::Keys;
+use super::lookup::block_of;
 use super::parts::Parts;
 use crate::config::limits::{self, GivenSizes, Sizes};
 use crate::config::{
@@ -45,26 +46,6 @@ const ARCHITECTURES: [(&str, Family); 12] = [
     ("bert", Family::Bert),
     ("nomic-bert", Family::NomicBert),
 ];
-
-/// The biases that a block of any decoder may have.
-const BIASES_OF_ATTENTION: [&str; 4] = [
-    "attn_q.bias",
-    "attn_k.bias",
-    "attn_v.bias",
-    "attn_output.bias",
-];
-
-/// Those of experts, which gpt-oss has.
-const BIASES_OF_EXPERTS: [&str; 4] = [
-    "ffn_gate_inp.bias",
-    "ffn_gate_exps.bias",
-    "ffn_up_exps.bias",
-    "ffn_down_exps.bias",
-];
-
-/// What the names of the tensors of a head that scores texts begin with: `cls.weight`, `cls.norm.weight`, `cls.output.weight` and
-/// their biases.
-pub(super) const HEADS: &str = "cls.";
 
 /// The architectures that are implemented.
 pub(crate) fn architectures() -> impl Iterator<Item = &'static str> {
@@ -122,8 +103,6 @@ pub(super) fn read(header: &Header, parts: &Parts) -> Result<(Family, Architectu
             None => Architecture::Decoder(reader.read()?),
         }
     };
-    // A pooling that says what the head is for has been refused by its key.
-    reader.refuse_heads()?;
     Ok((*family, architecture))
 }
 
@@ -240,54 +219,19 @@ impl Reader<'_> {
 
     /// The tensor of this name in the first block that has one.
     pub(super) fn in_a_block(&self, part: &str) -> Option<&str> {
-        let with_block = self.of_blocks().filter(|(_, own, _)| *own == part);
-        with_block.min().map(|(_, _, name)| name)
-    }
-
-    /// The tensors of blocks: the number of the block, what the name says behind it, and the whole name.
-    fn of_blocks(&self) -> impl Iterator<Item = (u64, &str, &str)> {
-        self.header.tensors.keys().filter_map(|name| {
-            let (block, part) = name.strip_prefix("blk.")?.split_once('.')?;
-            Some((block.parse().ok()?, part, name.as_str()))
-        })
+        let of_block = |name| match block_of(name)? {
+            (block, own) if own == part => Some((block, name)),
+            _ => None,
+        };
+        let names = self.header.tensors.keys().map(String::as_str);
+        names.filter_map(of_block).min().map(|(_, name)| name)
     }
 
     fn refuse_what_is_not_implemented(&self) -> Result<(), ConfigError> {
         let key = self.key("attention.causal");
-        if self.keys().flag(&key)? == Some(false) {
-            return Err(ConfigError::unsupported(key, false, "true"));
-        }
-        self.refuse_other_biases()
-    }
-
-    /// A bias changes every result, wherever it is added: there may be none that is not read.
-    fn refuse_other_biases(&self) -> Result<(), ConfigError> {
-        let mut known = BIASES_OF_ATTENTION.to_vec();
-        if self.family == Family::GptOss {
-            known.extend(BIASES_OF_EXPERTS);
-        }
-        let in_blocks = self
-            .of_blocks()
-            .filter(|(_, part, _)| part.ends_with(".bias") && !known.contains(part));
-        let in_blocks = in_blocks.min().map(|(_, _, name)| name);
-        let outside = ["output_norm.bias", "output.bias"];
-        let outside = outside.into_iter().find(|tensor| self.there(tensor));
-        match in_blocks.or(outside) {
-            Some(tensor) => Err(ConfigError::unsupported(tensor, "there", known.join(", "))),
-            None => Ok(()),
-        }
-    }
-
-    /// A head over texts or pairs of them is read from nowhere in a GGUF file, and without it the model means something else.
-    fn refuse_heads(&self) -> Result<(), ConfigError> {
-        let mut names = self.header.tensors.keys();
-        match names.find(|name| name.starts_with(HEADS)) {
-            Some(tensor) => Err(ConfigError::unsupported(
-                tensor,
-                "there",
-                "no head that scores texts; rerankers and classifiers are encoders by their directories",
-            )),
-            None => Ok(()),
+        match self.keys().flag(&key)? {
+            Some(false) => Err(ConfigError::unsupported(key, false, "true")),
+            _ => Ok(()),
         }
     }
 

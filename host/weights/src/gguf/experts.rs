@@ -114,12 +114,13 @@ pub(super) fn place(
         LayerTensor::ExpertDown(expert) => ("ffn_down", expert),
         _ => return None,
     };
-    // As files were until April 2024.
+    let together = format!("blk.{layer}.{name}_exps.weight");
+    // As files were until April 2024. Beside those that lie together none is read: which of the two is meant, nothing says.
     let alone = format!("blk.{layer}.{name}.{expert}.weight");
-    if header.tensors.contains_key(&alone) {
+    if header.tensors.contains_key(&alone) && !header.tensors.contains_key(&together) {
         return Some((alone, None));
     }
-    Some((format!("blk.{layer}.{name}_exps.weight"), Some(expert)))
+    Some((together, Some(expert)))
 }
 
 /// Where the bias of an expert's matrix lies: the tensor, and the number of its row there.

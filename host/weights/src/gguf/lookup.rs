@@ -103,12 +103,9 @@ impl<'a> Lookup<'a> {
 
     /// The first tensor of a layer past the last of so many, with its layer.
     pub(super) fn surplus(self, layers: usize) -> Option<(usize, &'a str)> {
-        let layer_of = |name: &str| -> Option<usize> {
-            name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
-        };
         let names = self.header.tensors.keys().map(String::as_str);
         names
-            .filter_map(|name| Some((layer_of(name)?, name)))
+            .filter_map(|name| Some((block_of(name)?.0, name)))
             .filter(|(layer, _)| *layer >= layers)
             .min()
     }
@@ -172,6 +169,12 @@ impl<'a> Lookup<'a> {
             order: Order::STRAIGHT,
         })
     }
+}
+
+/// The number of the block that a tensor belongs to, and what its name says behind it; none of what belongs to no block.
+pub(super) fn block_of(name: &str) -> Option<(usize, &str)> {
+    let (block, part) = name.strip_prefix("blk.")?.split_once('.')?;
+    Some((block.parse().ok()?, part))
 }
 
 /// The name of a tensor (`gguf-py/gguf/constants.py`).

@@ -16,6 +16,7 @@ mod nearest;
 mod parts;
 mod rope;
 mod summary;
+mod unread;
 mod vocabulary;
 
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! What would work in the place of a file that is refused.
 
-use super::config::HEADS;
 use super::error::GgufError;
 use super::summary::GgufSummary;
+use super::unread::HEADS;
 use crate::config::{Architecture, ConfigError};
 use crate::error::{CheckpointError, TensorError};
 
@@ -141,9 +141,11 @@ impl GgufSummary {
     }
 
     fn nearest_to_tensor(&self, error: &TensorError) -> Option<String> {
-        let TensorError::Precision { .. } = error else {
-            return Some(ANEW.to_owned());
-        };
+        match error {
+            TensorError::Precision { .. } => {}
+            TensorError::Unread { name, .. } => return Some(self.nearest_to_unread(name)),
+            _ => return Some(ANEW.to_owned()),
+        }
         let not_read = self.formats.iter().filter(|of| of.handed_on.is_none());
         let not_read: Vec<String> = not_read
             .map(|of| format!("{} in {} tensors", of.name, of.tensors))
@@ -174,9 +176,6 @@ impl GgufSummary {
             let family = self.architecture.as_deref().unwrap_or("this family");
             return Some(format!("a dense model of {family}, without experts"));
         }
-        if key.starts_with(HEADS) {
-            return Some(self.nearest_to_scores().to_owned());
-        }
         if key.ends_with(".pooling_type") {
             return Some(self.nearest_to_pooling(error).to_owned());
         }
@@ -189,6 +188,25 @@ impl GgufSummary {
         let known = NEAREST.iter().find(|(start, _)| name.starts_with(start));
         let nearest = known.map_or(DECODERS, |(_, nearest)| nearest);
         Some(nearest.to_owned())
+    }
+
+    /// In the place of a file with a tensor that nothing reads.
+    fn nearest_to_unread(&self, name: &str) -> String {
+        if name.starts_with(HEADS) {
+            return self.nearest_to_scores().to_owned();
+        }
+        // Layers between a pooled vector and what is handed on.
+        if name.starts_with("dense") {
+            return VECTORS.to_owned();
+        }
+        // As nvfp4 and ternary formats have them beside their matrices.
+        if name.ends_with("scale") {
+            return format!("the same model as {USUAL}");
+        }
+        let family = self.architecture.as_deref().unwrap_or("this family");
+        format!(
+            "a file of which {family} uses every tensor: another conversion of the model, or another model of {family}"
+        )
     }
 
     fn nearest_to_pooling(&self, error: &ConfigError) -> &'static str {

@@ -1,10 +1,27 @@
 //! What the keys and tensors in a GGUF header say of rotary positions.
 
 use super::config::{Family, Reader};
+use super::header::Header;
 use super::kinds::Kind;
 use crate::config::limits::{self, Sizes};
 use crate::config::{ConfigError, Rope, RopeScaling, long_rope_attention_factor};
 use crate::format::{self, StoredFormat};
+
+/// What frequencies are divided by where the context is longer than it was first, and where it is not.
+const LONG_AND_SHORT: [&str; 2] = ["rope_factors_long.weight", "rope_factors_short.weight"];
+
+/// What they are divided by at any length.
+const ALWAYS: [&str; 1] = ["rope_freqs.weight"];
+
+/// The tensors of factors that a decoder's frequencies are divided by: of a context of two lengths, or else of any.
+pub(super) fn factors_read(header: &Header) -> &'static [&'static str] {
+    let there = |names: &[&str]| names.iter().all(|name| header.tensors.contains_key(*name));
+    match (there(&LONG_AND_SHORT), there(&ALWAYS)) {
+        (true, _) => &LONG_AND_SHORT,
+        (false, true) => &ALWAYS,
+        (false, false) => &[],
+    }
+}
 
 impl Reader<'_> {
     /// One table, or two where local layers have their own.
@@ -60,15 +77,11 @@ impl Reader<'_> {
         let original_context =
             number("rope.scaling.original_context_length")?.unwrap_or(sizes.context as f64);
         let attention_factor = number("rope.scaling.attn_factor")?;
-        let factors = |tensor: &str| self.factors(tensor, width);
-        if let (Some(long), Some(short)) = (
-            factors("rope_factors_long.weight")?,
-            factors("rope_factors_short.weight")?,
-        ) {
+        if let [long, short] = factors_read(self.header) {
             let stretch = sizes.context as f64 / original_context;
             return Ok(RopeScaling::LongRope {
-                short,
-                long,
+                short: self.factors(short, width)?,
+                long: self.factors(long, width)?,
                 original_context,
                 attention_factor: match attention_factor {
                     Some(factor) => factor,
@@ -77,7 +90,8 @@ impl Reader<'_> {
             });
         }
         // Llama 3's stretch: the converter works out what each frequency is divided by.
-        if let Some(divisors) = factors("rope_freqs.weight")? {
+        if let [divisors] = factors_read(self.header) {
+            let divisors = self.factors(divisors, width)?;
             return Ok(RopeScaling::LongRope {
                 short: divisors.clone(),
                 long: divisors,
@@ -122,11 +136,10 @@ impl Reader<'_> {
         }
     }
 
-    /// What each frequency is divided by, `[width / 2]`, if there is such a tensor.
-    fn factors(&self, tensor: &str, width: usize) -> Result<Option<Vec<f64>>, ConfigError> {
-        let Some(entry) = self.header.tensors.get(tensor) else {
-            return Ok(None);
-        };
+    /// What each frequency is divided by, `[width / 2]`.
+    fn factors(&self, tensor: &str, width: usize) -> Result<Vec<f64>, ConfigError> {
+        let entry = self.header.tensors.get(tensor);
+        let entry = entry.ok_or_else(|| ConfigError::missing(tensor))?;
         let Kind::Known(StoredFormat::Kept(kind)) = entry.kind else {
             return Err(ConfigError::unsupported(
                 tensor,
@@ -144,6 +157,6 @@ impl Reader<'_> {
         let factors = factors
             .into_iter()
             .map(|factor| limits::positive(tensor, f64::from(factor)));
-        factors.collect::<Result<_, _>>().map(Some)
+        factors.collect()
     }
 }

@@ -17,6 +17,31 @@ pub(crate) struct PackedRows<'a> {
     pub(crate) groups: Groups,
 }
 
+impl PackedRows<'_> {
+    /// What the names of its tensors end in, where that of a plain matrix ends in `.weight`. `.weight_shape` is not
+    /// looked at: the configuration says the same.
+    pub(crate) fn endings(&self) -> &'static [&'static str] {
+        match (self.format, &self.numbers) {
+            (PackedFormat::GptqInt4 | PackedFormat::GptqInt8, _) => {
+                &[".qweight", ".qzeros", ".scales", ".g_idx"]
+            }
+            (PackedFormat::AwqInt4, _) => &[".qweight", ".qzeros", ".scales"],
+            (PackedFormat::CompressedInt4 | PackedFormat::CompressedInt8, Numbers::Bytes(_)) => {
+                &[".weight", ".weight_scale", ".weight_g_idx"]
+            }
+            (PackedFormat::CompressedInt4 | PackedFormat::CompressedInt8, _) => &[
+                ".weight_packed",
+                ".weight_scale",
+                ".weight_zero_point",
+                ".weight_g_idx",
+                ".weight_shape",
+            ],
+            (PackedFormat::Fp8, _) => &[".weight", ".weight_scale", ".weight_scale_inv"],
+            (PackedFormat::Mxfp4, _) => &["_blocks", "_scales"],
+        }
+    }
+}
+
 /// The number of each element.
 #[derive(Clone, Debug)]
 pub(crate) enum Numbers<'a> {

@@ -132,7 +132,16 @@ impl Weights {
             Architecture::Decoder(config) => config.layers.len(),
             Architecture::Encoder(config) => config.layers.len(),
         };
-        let layer_of = |name: &str| match architecture {
+        self.store
+            .names()
+            .filter_map(|name| Some((self.layer_of(architecture, name)?, name)))
+            .filter(|(layer, _)| *layer >= layers)
+            .min()
+    }
+
+    /// The layer that a tensor belongs to; none if it belongs to no layer that is read.
+    pub(super) fn layer_of(&self, architecture: &Architecture, name: &str) -> Option<usize> {
+        match architecture {
             Architecture::Decoder(_) => decoder_layer_of(self.prefix, name),
             Architecture::Encoder(config) if config.decoder.is_some() => {
                 decoder_layer_of(self.prefix, name)
@@ -140,12 +149,7 @@ impl Weights {
             Architecture::Encoder(config) => {
                 encoder_layer_of(encoder_family(&config.architecture), self.prefix, name)
             }
-        };
-        self.store
-            .names()
-            .filter_map(|name| Some((layer_of(name)?, name)))
-            .filter(|(layer, _)| *layer >= layers)
-            .min()
+        }
     }
 
     fn tensor<'a>(

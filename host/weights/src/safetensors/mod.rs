@@ -7,6 +7,7 @@ mod damage;
 mod lookup;
 mod packed;
 mod together;
+mod unread;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 use tidegate_weights::{Checkpoint, CheckpointError, DecoderTensor, LayerTensor};
 
 use crate::made::{Files, Tensor, config, safetensors, tensors};
@@ -39,22 +40,229 @@ fn the_file_that_is_spoilt_below_is_whole_to_begin_with() {
     let checkpoint = open(&with_weights(safetensors(&tensors()))).unwrap();
     checkpoint.check().unwrap();
     assert_eq!(probe(&checkpoint), 11);
-    // What the architecture does not know is let be.
-    let mut more = tensors();
-    more.push(Tensor {
-        name: "model.layers.0.self_attn.rotary_emb.inv_freq".to_owned(),
-        ..more[8].clone()
+}
+
+/// [`tensors`] and one more, of so many bytes.
+fn and(name: &str, bytes: Vec<u8>) -> Vec<Tensor> {
+    let mut all = tensors();
+    all.push(Tensor {
+        name: name.to_owned(),
+        dtype: "U8",
+        shape: vec![bytes.len()],
+        bytes,
     });
-    more.push(Tensor {
-        name: "vision_tower.layers.7.weight".to_owned(),
-        dtype: "I64",
-        shape: vec![8],
-        ..more[8].clone()
-    });
-    open(&with_weights(safetensors(&more)))
-        .unwrap()
-        .check()
-        .unwrap();
+    all
+}
+
+/// Why a directory with this `config.json` and these tensors is refused, if it is.
+fn refusal(config: &str, tensors: &[Tensor]) -> Option<String> {
+    let files = Files::default()
+        .with("m/config.json", config)
+        .with("m/model.safetensors", safetensors(tensors));
+    let checked = open(&files).unwrap().check();
+    checked.err().map(|error| error.to_string())
+}
+
+#[test]
+fn a_tensor_beside_those_that_are_read_is_refused_by_its_name() {
+    for name in [
+        "model.layers.0.self_attn.k_proj.bias",
+        "model.layers.0.self_attn.o_proj.bias",
+        "model.layers.0.mlp.down_proj.bias",
+        "model.layers.0.input_layernorm.bias",
+        "model.layers.0.self_attn.q_norm.weight",
+        "model.layers.0.self_attn.sinks",
+        "model.layers.0.self_attn.q_proj.lora_A.weight",
+        "model.layers.0.self_attn.q_proj.weight_scale",
+        "model.layers.0.self_attn.q_proj.qweight",
+        "model.layers.0.self_attn.qkv_proj.weight",
+        "model.layers.0.mlp.gate.weight",
+        "model.layers.0.mlp.experts.0.up_proj.weight",
+        "model.layers.0.pre_feedforward_layernorm.weight",
+        "model.layers.0.post_feedforward_layernorm.weight",
+        "model.layers.0.layer_scalar",
+        "model.norm.bias",
+        "model.embed_tokens.weight_scale",
+        "lm_head.bias",
+    ] {
+        let found = refusal(&config(), &and(name, vec![1, 0]));
+        let words = format!(
+            "m: tensor `{name}` is there, supported: tensors that LlamaForCausalLM with this config.json uses; without this \
+             one it would be a different model"
+        );
+        assert_eq!(found.as_deref(), Some(words.as_str()));
+    }
+    // The first layer is named, not the first name; what is in no layer goes before.
+    let two = config().replace(r#""num_hidden_layers": 1"#, r#""num_hidden_layers": 11"#);
+    let mut all = tensors();
+    for layer in 1..11 {
+        let of_first = tensors().into_iter();
+        let of_first = of_first.filter(|tensor| tensor.name.starts_with("model.layers.0."));
+        all.extend(of_first.map(|tensor| Tensor {
+            name: tensor.name.replace(".0.", &format!(".{layer}.")),
+            ..tensor
+        }));
+    }
+    assert_eq!(refusal(&two, &all), None);
+    let mut first_named = |name: &str| {
+        all.push(Tensor {
+            name: name.to_owned(),
+            ..tensors()[8].clone()
+        });
+        refusal(&two, &all).unwrap()
+    };
+    let said = first_named("model.layers.10.self_attn.q_norm.weight");
+    assert!(said.contains("`model.layers.10.self_attn"), "{said}");
+    let said = first_named("model.layers.2.self_attn.q_norm.weight");
+    assert!(said.contains("`model.layers.2.self_attn"), "{said}");
+    let said = first_named("model.norm.bias");
+    assert!(said.contains("`model.norm.bias`"), "{said}");
+}
+
+/// What text does not go through, what the configuration says again, and what adds nothing.
+#[test]
+fn tensors_of_other_uses_and_those_that_change_nothing_may_be_left_over() {
+    for name in [
+        "model.layers.0.self_attn.rotary_emb.inv_freq",
+        "model.layers.0.self_attn.rotary_emb.cos_cached",
+        "model.rotary_emb.inv_freq",
+        "model.layers.0.self_attn.q_proj.input_scale",
+        "model.layers.0.self_attn.k_proj.output_scale",
+        "model.layers.0.self_attn.k_scale",
+        "model.layers.0.self_attn.v_scale",
+        "vision_tower.layers.7.weight",
+        "multi_modal_projector.linear.bias",
+        "model.mtp.layers.0.weight",
+        // Tied.
+        "lm_head.weight",
+        "v_head.summary.bias",
+        "score.weight",
+        "cls.predictions.bias",
+    ] {
+        assert_eq!(refusal(&config(), &and(name, vec![1, 0])), None, "{name}");
+    }
+    // As AutoGPTQ writes of every matrix.
+    for name in [
+        "model.layers.0.self_attn.k_proj.bias",
+        "model.layers.0.mlp.down_proj.bias",
+    ] {
+        assert_eq!(refusal(&config(), &and(name, vec![0; 64])), None, "{name}");
+    }
+    let found = refusal(
+        &config(),
+        &and("model.layers.0.self_attn.sinks", vec![0; 64]),
+    );
+    assert!(found.is_some_and(|error| error.contains("self_attn.sinks` is there")));
+}
+
+/// Why a golden with one more tensor of these bytes is refused, if it is.
+fn golden_refusal(golden: &str, name: &str, bytes: &[u8]) -> Option<String> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../reference/tests/golden")
+        .join(golden);
+    let file = std::fs::read(golden.join("model.safetensors")).unwrap();
+    let (length, rest) = file.split_first_chunk().unwrap();
+    let (header, data) = rest.split_at(u64::from_le_bytes(*length) as usize);
+    let mut header: Map<String, Value> = serde_json::from_slice(header).unwrap();
+    let offsets = [data.len(), data.len() + bytes.len()];
+    let entry = json!({"dtype": "U8", "shape": [bytes.len()], "data_offsets": offsets});
+    assert_eq!(header.insert(name.to_owned(), entry), None);
+    let header = Value::Object(header).to_string();
+    let length = (header.len() as u64).to_le_bytes();
+    let weights = [&length, header.as_bytes(), data, bytes].concat();
+    let mut files = Files::default().with("m/model.safetensors", weights);
+    for name in ["config.json", "modules.json", "1_Pooling/config.json"] {
+        if let Ok(bytes) = std::fs::read(golden.join(name)) {
+            files = files.with(&format!("m/{name}"), bytes);
+        }
+    }
+    let checked = open(&files).unwrap().check();
+    checked.err().map(|error| error.to_string())
+}
+
+#[test]
+fn encoders_are_refused_with_more_in_their_layers_or_in_the_head_that_is_read() {
+    for (golden, name) in [
+        (
+            "bert-f16",
+            "encoder.layer.0.attention.self.distance_embedding.weight",
+        ),
+        ("bert-f16", "embeddings.LayerNorm.gamma"),
+        ("roberta-f16", "encoder.layer.0.adapter.weight"),
+        ("distilbert-f16", "transformer.layer.0.ffn.gate.weight"),
+        ("modernbert-bf16", "layers.0.attn.Wqkv.bias"),
+        ("modernbert-bf16", "final_norm.bias"),
+        ("modernbert-entities-bf16", "head.dense.bias"),
+        ("nomic-bert-f16", "encoder.layers.0.mlp.fc2.bias"),
+        ("qwen3-embedding-bf16", "layers.0.self_attn.q_proj.bias"),
+    ] {
+        let found = golden_refusal(golden, name, &[1, 0]);
+        let words = format!("m: tensor `{name}` is there, supported: tensors that ");
+        assert!(
+            found.is_some_and(|error| error.starts_with(&words)),
+            "{golden}: {name}"
+        );
+    }
+    for (golden, name) in [
+        ("bert-f16", "embeddings.position_ids"),
+        ("bert-f16", "cls.predictions.decoder.weight"),
+        ("bert-f16", "classifier.weight"),
+        ("bert-entities-f16", "bert.pooler.dense.weight"),
+        ("roberta-f16", "lm_head.dense.weight"),
+        ("distilbert-f16", "vocab_transform.bias"),
+        ("modernbert-bf16", "head.dense.weight"),
+        ("modernbert-bf16", "decoder.bias"),
+        (
+            "nomic-bert-f16",
+            "encoder.layers.0.attn.rotary_emb.inv_freq",
+        ),
+        ("qwen3-embedding-bf16", "lm_head.weight"),
+    ] {
+        assert_eq!(
+            golden_refusal(golden, name, &[1, 0]),
+            None,
+            "{golden}: {name}"
+        );
+    }
+}
+
+#[test]
+fn parts_of_quantized_matrices_are_read_or_refused() {
+    for (golden, name) in [
+        ("gptq-llama-int4", "model.layers.0.mlp.up_proj.weight"),
+        ("gptq-llama-int4", "model.layers.0.mlp.up_proj.bias"),
+        ("awq-qwen2-int4", "model.layers.0.mlp.up_proj.g_idx"),
+        ("compressed-llama-int4", "model.layers.0.mlp.up_proj.qzeros"),
+        (
+            "compressed-llama-fp8",
+            "model.layers.0.mlp.up_proj.weight_zero_point",
+        ),
+        ("fp8-qwen3-blocks", "model.layers.0.mlp.up_proj.qweight"),
+        (
+            "gpt-oss-mxfp4",
+            "model.layers.0.mlp.experts.down_proj_zeros",
+        ),
+    ] {
+        let found = golden_refusal(golden, name, &[1, 0]);
+        let words = format!("m: tensor `{name}` is there, supported: tensors that ");
+        assert!(
+            found.is_some_and(|error| error.starts_with(&words)),
+            "{golden}: {name}"
+        );
+    }
+    for (golden, name) in [
+        ("gptq-llama-int4", "model.layers.0.mlp.up_proj.bias"),
+        (
+            "compressed-llama-fp8",
+            "model.layers.0.mlp.up_proj.weight_zero_point",
+        ),
+    ] {
+        assert_eq!(
+            golden_refusal(golden, name, &[0; 4]),
+            None,
+            "{golden}: {name}"
+        );
+    }
 }
 
 #[test]

@@ -248,6 +248,28 @@ fn what_would_work_is_told_where_it_is_known() {
         told.starts_with("a reranker or classifier that is an encoder"),
         "{told}"
     );
+    let holding = |tensor: &str| {
+        let mut file = gguf();
+        let tensor = (tensor.to_owned(), vec![32], 0, vec![0; 128]);
+        file.tensors.push(tensor);
+        nearest(&file).unwrap()
+    };
+    for scale in ["blk.0.attn_q.scale", "blk.0.attn_q.input_scale"] {
+        let told = holding(scale);
+        assert!(told.starts_with("the same model as Q8_0"), "{told}");
+    }
+    let told = holding("dense_2.weight");
+    assert!(
+        told.starts_with("a decoder for embeddings of qwen3"),
+        "{told}"
+    );
+    for other in ["blk.0.attn_q_norm.weight", "blk.0.ffn_up.bias"] {
+        let told = holding(other);
+        assert!(
+            told.starts_with("a file of which llama uses every tensor"),
+            "{told}"
+        );
+    }
     for number in [0, 77] {
         let told = pooled(gguf_encoder(false), "bert", number);
         assert!(

@@ -1,0 +1,79 @@
+//! Tensors in safetensors files that nothing reads.
+//!
+//! transformers leaves out with a warning what an architecture does not have, and directories are published with much that is for other
+//! uses: parts for images and sounds, heads, layers that guess further tokens. So only what stands where text goes through is looked at,
+//! in the layers and beside the tensors that are read: without a norm, a bias or a scale there it would be a different model.
+
+use std::collections::BTreeSet;
+
+use super::lookup::Weights;
+use crate::config::Architecture;
+use crate::error::TensorError;
+
+/// Tables of rotary positions, as old releases of transformers saved them: the configuration says the same.
+const TABLES: [&str; 3] = ["inv_freq", "cos_cached", "sin_cached"];
+
+/// What activations, and keys and values in a cache, would be divided by where they were quantized, which they are not.
+const OF_ACTIVATIONS: [&str; 12] = [
+    "input_scale",
+    "input_scale_ub",
+    "input_zero_point",
+    "output_scale",
+    "output_zero_point",
+    "q_scale",
+    "k_scale",
+    "v_scale",
+    "k_zero_point",
+    "v_zero_point",
+    "kv_scale",
+    "prob_scale",
+];
+
+/// What is added or taken away, which changes nothing where it is all zeros: AutoGPTQ writes such a bias for every matrix (its issue
+/// 555), and compressed-tensors has written such zero points for symmetric ones.
+const ADDED: [&str; 2] = ["bias", "weight_zero_point"];
+
+/// No decoder that is read has a bias in its head. The head's weight may be left over, where the embedding is taken for it.
+const BIAS_OF_HEAD: &str = "lm_head.bias";
+
+impl Weights {
+    /// The first tensor that is not among those `read` and that may not be left over: those outside of layers go before the others.
+    pub(crate) fn unread(
+        &self,
+        architecture: &Architecture,
+        read: &BTreeSet<String>,
+    ) -> Option<TensorError> {
+        let modules: BTreeSet<&str> = read.iter().map(|name| in_parts(name).0).collect();
+        let makes_text = matches!(architecture, Architecture::Decoder(_));
+        let text_goes_through = |name: &str| {
+            modules.contains(in_parts(name).0)
+                || self.layer_of(architecture, name).is_some()
+                || (makes_text && name == BIAS_OF_HEAD)
+        };
+        let left = self.store.names().filter(|name| !read.contains(*name));
+        let unread = left.filter(|name| text_goes_through(name) && !self.changes_nothing(name));
+        let first = unread.min_by_key(|name| (self.layer_of(architecture, name), *name))?;
+        let model = format!("{} with this config.json", architecture.name());
+        Some(TensorError::Unread {
+            name: first.to_owned(),
+            supported: TensorError::used_by(&model),
+        })
+    }
+
+    fn changes_nothing(&self, name: &str) -> bool {
+        let (_, part) = in_parts(name);
+        TABLES.contains(&part)
+            || OF_ACTIVATIONS.contains(&part)
+            || (ADDED.contains(&part) && self.is_of_zeros(name))
+    }
+
+    fn is_of_zeros(&self, name: &str) -> bool {
+        let stored = self.store.get(name);
+        stored.is_some_and(|stored| stored.bytes.iter().all(|byte| *byte == 0))
+    }
+}
+
+/// The module that a tensor belongs to, and which of its tensors it is.
+fn in_parts(name: &str) -> (&str, &str) {
+    name.rsplit_once('.').unwrap_or((name, ""))
+}

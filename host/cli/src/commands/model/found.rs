@@ -8,7 +8,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use tidegate_infer::MappedFiles;
-use tidegate_weights::{CheckpointError, ConfigError, LoraSummary, nearest_architecture};
+use tidegate_weights::{
+    CheckpointError, ConfigError, LoraSummary, TensorError, nearest_architecture,
+};
 
 use super::gguf::in_lines;
 use super::info::Line;
@@ -264,6 +266,13 @@ fn directory(path: &Path, error: Option<&CheckpointError>) -> Option<Found> {
         let weights = has("model.safetensors") || has("model.safetensors.index.json");
         return Some(match error {
             Some(CheckpointError::Config { source, .. }) => refused_config(path, source),
+            Some(CheckpointError::Tensor {
+                source: TensorError::Unread { .. },
+                ..
+            }) => found(
+                "a model's directory with a tensor that its architecture does not have",
+                "the model without it, as its makers publish it, or one of whose architecture it is",
+            ),
             _ if !weights => other().unwrap_or_else(|| {
                 found(
                     "a model's directory without its weights",
@@ -506,6 +515,23 @@ mod tests {
             assert!(told.what.contains("has not ended"), "{told:?}");
             assert!(told.nearest.contains("model convert"), "{told:?}");
         }
+    }
+
+    #[test]
+    fn a_tensor_that_an_architecture_does_not_have_is_told_as_that() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in ["model.safetensors", "config.json"] {
+            let from = golden("qwen2-bf16").join(file);
+            std::fs::copy(from, folder.path().join(file)).unwrap();
+        }
+        let config = folder.path().join("config.json");
+        let as_llama = std::fs::read_to_string(&config).unwrap();
+        let as_llama = as_llama.replace("Qwen2", "Llama").replace("qwen2", "llama");
+        let as_llama = as_llama.replace(r#""sliding_window": 8"#, r#""sliding_window": null"#);
+        std::fs::write(config, as_llama).unwrap();
+        let told = said(folder.path());
+        assert!(told.what.contains("does not have"), "{told:?}");
+        assert!(told.nearest.contains("without it"), "{told:?}");
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, cut};
 use crate::gguf::{GgufError, PartError};
+
+/// Characters of the name of a tensor in a message, where it is in no configuration and may be as long as the file.
+const LONGEST_NAME: usize = 200;
 
 /// Why a tensor could not be had or read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -60,12 +63,14 @@ pub enum TensorError {
         value: f32,
     },
     /// A tensor is there that nothing reads, without which it would be a different model.
-    #[error("tensor `{name}` is there, supported: {supported}")]
+    #[error("tensor `{}` is there, {}", cut(name, LONGEST_NAME), instead(model, supported.as_deref()))]
     Unread {
         /// The tensor.
         name: String,
-        /// What may be there.
-        supported: String,
+        /// What does not use it.
+        model: String,
+        /// What may be there in its place, if that can be said.
+        supported: Option<String>,
     },
     /// The order of groups of a quantized matrix names one that is not there.
     #[error("tensor `{name}` puts element {element} in group {group}, must be in 0..{groups}")]
@@ -91,10 +96,13 @@ pub enum TensorError {
     },
 }
 
-impl TensorError {
-    /// What may be there of a tensor that nothing reads: only what a model like this uses.
-    pub(crate) fn used_by(model: &str) -> String {
-        format!("tensors that {model} uses; without this one it would be a different model")
+/// Why a tensor that `model` does not use is refused.
+fn instead(model: &str, supported: Option<&str>) -> String {
+    match supported {
+        Some(supported) => format!("supported: {supported}"),
+        None => {
+            format!("but {model} does not use it; without it this would be a different model")
+        }
     }
 }
 

@@ -245,7 +245,7 @@ impl Tensor<'_> {
                 let ends = [".weight", "_blocks"];
                 let base = ends.iter().find_map(|end| self.name.strip_suffix(end));
                 let base = base.unwrap_or(&self.name);
-                let endings = rows.endings().iter();
+                let endings = rows.endings();
                 endings.map(|ending| format!("{base}{ending}")).collect()
             }
             Layout::Rows { .. }

@@ -298,8 +298,9 @@ impl Checkpoint {
     /// would be a different model.
     ///
     /// In a GGUF file that is any tensor but those for images and sounds, the head where vectors are made, and frequencies that the
-    /// keys say again. In safetensors it is what lies in a layer or beside a tensor that is read, but for tables of rotary positions,
-    /// scales of activations, and biases and zero points that are all zeros.
+    /// keys say again. In safetensors it is what lies in a layer, or in or below the module of a tensor that is read, but for tables
+    /// of rotary positions, scales and zero points of activations, and biases and zero points of weights of at most 16 MiB that are
+    /// all zeros.
     ///
     /// # Errors
     /// The first tensor that is not there, that belongs to a layer past the last, or that nothing reads.

@@ -47,7 +47,7 @@ impl ConfigError {
     ) -> Self {
         ConfigError::Unsupported {
             key: key.into(),
-            value: cut(&value.to_string()),
+            value: cut(&value.to_string(), LONGEST_VALUE),
             supported: supported.into(),
         }
     }
@@ -59,15 +59,15 @@ impl ConfigError {
     ) -> Self {
         ConfigError::OutOfRange {
             key: key.into(),
-            value: cut(&value.to_string()),
+            value: cut(&value.to_string(), LONGEST_VALUE),
             limit: limit.into(),
         }
     }
 }
 
-/// A value for a message: what a file says may be as long as the file.
-fn cut(value: &str) -> String {
-    match value.char_indices().nth(LONGEST_VALUE) {
+/// A value for a message, of at most so many characters: what a file says may be as long as the file.
+pub(crate) fn cut(value: &str, most: usize) -> String {
+    match value.char_indices().nth(most) {
         None => value.to_owned(),
         Some((at, _)) => format!("{}...", &value[..at]),
     }

@@ -31,6 +31,7 @@ pub use experts::{ClampedGate, Experts};
 pub use rope::{Rope, RopeScaling};
 
 pub(crate) use encoder_json::{EncoderFamily, embedding_decoder, encoder_family};
+pub(crate) use error::cut;
 pub(crate) use lacking::with_what_is_lacking;
 pub(crate) use rope_json::long_rope_attention_factor;
 pub(crate) use values_json::{Precision, gemma_embedding_scale};

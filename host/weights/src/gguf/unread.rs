@@ -55,7 +55,8 @@ impl Gguf {
         let first = unread.min_by_key(|name| (block_of(name).map(|(block, _)| block), *name))?;
         Some(TensorError::Unread {
             name: first.to_owned(),
-            supported: supported(first, self.family, architecture.name()),
+            model: architecture.name().to_owned(),
+            supported: supported(first, self.family),
         })
     }
 }
@@ -65,17 +66,17 @@ fn is_of_frequencies(name: &str) -> bool {
     part.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// What a family has in the place of a tensor that it does not have.
-fn supported(name: &str, family: Family, architecture: &str) -> String {
+/// What a family has in the place of a tensor that it does not have, of those that have something.
+fn supported(name: &str, family: Family) -> Option<String> {
     if name.starts_with(HEADS) {
-        return "no head that scores texts; rerankers and classifiers are encoders by their directories"
-            .to_owned();
+        let none = "no head that scores texts; rerankers and classifiers are encoders by their directories";
+        return Some(none.to_owned());
     }
     if family.is_encoder() || !name.ends_with(".bias") {
-        return TensorError::used_by(architecture);
+        return None;
     }
-    match family {
+    Some(match family {
         Family::GptOss => format!("{BIASES_OF_ATTENTION}, {BIASES_OF_EXPERTS}"),
         _ => BIASES_OF_ATTENTION.to_owned(),
-    }
+    })
 }

@@ -20,25 +20,25 @@ pub(crate) struct PackedRows<'a> {
 impl PackedRows<'_> {
     /// What the names of its tensors end in, where that of a plain matrix ends in `.weight`. `.weight_shape` is not
     /// looked at: the configuration says the same.
-    pub(crate) fn endings(&self) -> &'static [&'static str] {
-        match (self.format, &self.numbers) {
+    pub(crate) fn endings(&self) -> impl Iterator<Item = &'static str> {
+        let others: &[&str] = match (self.format, &self.numbers) {
             (PackedFormat::GptqInt4 | PackedFormat::GptqInt8, _) => {
-                &[".qweight", ".qzeros", ".scales", ".g_idx"]
+                &[".qweight", ".qzeros", ".g_idx"]
             }
-            (PackedFormat::AwqInt4, _) => &[".qweight", ".qzeros", ".scales"],
+            (PackedFormat::AwqInt4, _) => &[".qweight", ".qzeros"],
             (PackedFormat::CompressedInt4 | PackedFormat::CompressedInt8, Numbers::Bytes(_)) => {
-                &[".weight", ".weight_scale", ".weight_g_idx"]
+                &[".weight", ".weight_g_idx"]
             }
             (PackedFormat::CompressedInt4 | PackedFormat::CompressedInt8, _) => &[
                 ".weight_packed",
-                ".weight_scale",
                 ".weight_zero_point",
                 ".weight_g_idx",
                 ".weight_shape",
             ],
-            (PackedFormat::Fp8, _) => &[".weight", ".weight_scale", ".weight_scale_inv"],
-            (PackedFormat::Mxfp4, _) => &["_blocks", "_scales"],
-        }
+            (PackedFormat::Fp8, _) => &[".weight"],
+            (PackedFormat::Mxfp4, _) => &["_blocks"],
+        };
+        others.iter().copied().chain([self.scales.ending])
     }
 }
 
@@ -137,6 +137,8 @@ impl Words<'_> {
 /// What a number is multiplied by.
 #[derive(Clone, Debug)]
 pub(crate) struct Scales<'a> {
+    /// What the name of their tensor ends in: 8-bit floats may have them by one of two names.
+    pub(crate) ending: &'static str,
     pub(crate) bytes: &'a [u8],
     pub(crate) float: Float,
     /// Rows that share their scales.

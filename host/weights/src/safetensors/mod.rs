@@ -57,6 +57,17 @@ pub(crate) struct StoredTensor<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// Most bytes of a tensor that may be taken for nothing but zeros. A bias of a model that is published has a few hundred KiB, zero
+/// points of a matrix a few MiB: what is larger is neither, and is not read through to find that out.
+const MOST_ZEROS: usize = 16 << 20;
+
+impl StoredTensor<'_> {
+    /// Whether it is all zeros, and no larger than biases and zero points are.
+    fn is_of_zeros(&self) -> bool {
+        self.bytes.len() <= MOST_ZEROS && self.bytes.iter().all(|byte| *byte == 0)
+    }
+}
+
 #[derive(Deserialize)]
 struct Index {
     weight_map: BTreeMap<String, String>,

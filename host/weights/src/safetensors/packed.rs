@@ -279,6 +279,7 @@ impl<'a> Parts<'a, '_> {
     fn scales_by_group(&self, rows: usize, groups: usize) -> Result<Scales<'a>, TensorError> {
         let (bytes, float, _) = self.scales("scales", &[&[groups, rows]])?;
         Ok(Scales {
+            ending: ".scales",
             bytes,
             float,
             rows_of_block: 1,
@@ -293,6 +294,7 @@ impl<'a> Parts<'a, '_> {
         let (bytes, float, shape) = self.scales("weight_scale", &shapes)?;
         let of_rows = shape == 0;
         Ok(Scales {
+            ending: ".weight_scale",
             bytes,
             float,
             rows_of_block: 1,
@@ -357,9 +359,12 @@ impl<'a> Parts<'a, '_> {
         [rows, width]: [usize; 2],
         group: Option<usize>,
     ) -> Result<PackedRows<'a>, TensorError> {
-        if let Some(dtype) = self.dtype("weight_zero_point") {
-            let supported = "no zero points beside whole bytes";
-            return Err(self.precision("weight_zero_point", dtype, supported));
+        // compressed-tensors wrote zeros for symmetric weights until May 2024.
+        if let Some(stored) = self.get("weight_zero_point")
+            && !stored.is_of_zeros()
+        {
+            let supported = "zeros, where numbers are whole bytes";
+            return Err(self.precision("weight_zero_point", stored.dtype, supported));
         }
         let size = group.unwrap_or(width);
         let groups = width.div_ceil(size);
@@ -381,15 +386,16 @@ impl<'a> Parts<'a, '_> {
         block: Option<[usize; 2]>,
     ) -> Result<PackedRows<'a>, TensorError> {
         let numbers = self.part("weight", Dtype::F8_E4M3, &[rows, width])?;
-        let part = match self.has("weight_scale_inv") {
-            true => "weight_scale_inv",
-            false => "weight_scale",
+        let (part, ending) = match self.has("weight_scale_inv") {
+            true => ("weight_scale_inv", ".weight_scale_inv"),
+            false => ("weight_scale", ".weight_scale"),
         };
         let (scales, groups) = match block {
             Some([high, wide]) => {
                 let (down, across) = (rows.div_ceil(high), width.div_ceil(wide));
                 let (bytes, float, _) = self.scales(part, &[&[down, across]])?;
                 let scales = Scales {
+                    ending,
                     bytes,
                     float,
                     rows_of_block: high,
@@ -402,6 +408,7 @@ impl<'a> Parts<'a, '_> {
                 let shapes: [&[usize]; 5] = [&[rows, 1], &[rows], &[1], &[], &[1, 1]];
                 let (bytes, float, shape) = self.scales(part, &shapes)?;
                 let scales = Scales {
+                    ending,
                     bytes,
                     float,
                     rows_of_block: 1,

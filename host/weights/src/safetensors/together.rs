@@ -181,6 +181,7 @@ impl Weights {
             numbers: Numbers::HalfFloats(part("_blocks", &[GROUP / 2])?),
             zeros: Zeros::All(0),
             scales: Scales {
+                ending: "_scales",
                 bytes: part("_scales", &[])?,
                 float: Float::E8m0,
                 rows_of_block: 1,

@@ -2,9 +2,11 @@
 //!
 //! transformers leaves out with a warning what an architecture does not have, and directories are published with much that is for other
 //! uses: parts for images and sounds, heads, layers that guess further tokens. So only what stands where text goes through is looked at,
-//! in the layers and beside the tensors that are read: without a norm, a bias or a scale there it would be a different model.
+//! in the layers, and in the modules of tensors that are read or below them: without a norm, a bias, a scale or an adapter there it
+//! would be a different model.
 
 use std::collections::BTreeSet;
+use std::iter::successors;
 
 use super::lookup::Weights;
 use crate::config::Architecture;
@@ -14,23 +16,29 @@ use crate::error::TensorError;
 const TABLES: [&str; 3] = ["inv_freq", "cos_cached", "sin_cached"];
 
 /// What activations, and keys and values in a cache, would be divided by where they were quantized, which they are not.
-const OF_ACTIVATIONS: [&str; 12] = [
+/// `activation_scale` is transformers' in static FP8, `act_scale` the earliest AutoFP8's, `prob_output_scale` AMD Quark's, which is
+/// `prob_scale` in vLLM.
+const OF_ACTIVATIONS: [&str; 16] = [
     "input_scale",
     "input_scale_ub",
     "input_zero_point",
     "output_scale",
     "output_zero_point",
+    "activation_scale",
+    "act_scale",
     "q_scale",
     "k_scale",
     "v_scale",
+    "q_zero_point",
     "k_zero_point",
     "v_zero_point",
     "kv_scale",
     "prob_scale",
+    "prob_output_scale",
 ];
 
 /// What is added or taken away, which changes nothing where it is all zeros: AutoGPTQ writes such a bias for every matrix (its issue
-/// 555), and compressed-tensors has written such zero points for symmetric ones.
+/// 555), and compressed-tensors wrote such zero points for symmetric ones until May 2024.
 const ADDED: [&str; 2] = ["bias", "weight_zero_point"];
 
 /// No decoder that is read has a bias in its head. The head's weight may be left over, where the embedding is taken for it.
@@ -46,17 +54,17 @@ impl Weights {
         let modules: BTreeSet<&str> = read.iter().map(|name| in_parts(name).0).collect();
         let makes_text = matches!(architecture, Architecture::Decoder(_));
         let text_goes_through = |name: &str| {
-            modules.contains(in_parts(name).0)
+            modules_of(name).any(|module| modules.contains(module))
                 || self.layer_of(architecture, name).is_some()
                 || (makes_text && name == BIAS_OF_HEAD)
         };
         let left = self.store.names().filter(|name| !read.contains(*name));
         let unread = left.filter(|name| text_goes_through(name) && !self.changes_nothing(name));
         let first = unread.min_by_key(|name| (self.layer_of(architecture, name), *name))?;
-        let model = format!("{} with this config.json", architecture.name());
         Some(TensorError::Unread {
             name: first.to_owned(),
-            supported: TensorError::used_by(&model),
+            model: format!("{} with this config.json", architecture.name()),
+            supported: None,
         })
     }
 
@@ -69,11 +77,18 @@ impl Weights {
 
     fn is_of_zeros(&self, name: &str) -> bool {
         let stored = self.store.get(name);
-        stored.is_some_and(|stored| stored.bytes.iter().all(|byte| *byte == 0))
+        stored.is_some_and(|stored| stored.is_of_zeros())
     }
 }
 
 /// The module that a tensor belongs to, and which of its tensors it is.
 fn in_parts(name: &str) -> (&str, &str) {
     name.rsplit_once('.').unwrap_or((name, ""))
+}
+
+/// The module that a tensor belongs to, the one that this is part of, and so on.
+fn modules_of(name: &str) -> impl Iterator<Item = &str> {
+    successors(Some(in_parts(name).0), |module| {
+        module.rsplit_once('.').map(|(above, _)| above)
+    })
 }

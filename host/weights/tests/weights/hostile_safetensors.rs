@@ -74,6 +74,7 @@ fn a_tensor_beside_those_that_are_read_is_refused_by_its_name() {
         "model.layers.0.self_attn.sinks",
         "model.layers.0.self_attn.q_proj.lora_A.weight",
         "model.layers.0.self_attn.q_proj.weight_scale",
+        "model.layers.0.self_attn.q_proj.weight_zero_point",
         "model.layers.0.self_attn.q_proj.qweight",
         "model.layers.0.self_attn.qkv_proj.weight",
         "model.layers.0.mlp.gate.weight",
@@ -82,13 +83,15 @@ fn a_tensor_beside_those_that_are_read_is_refused_by_its_name() {
         "model.layers.0.post_feedforward_layernorm.weight",
         "model.layers.0.layer_scalar",
         "model.norm.bias",
+        "model.norm.x.weight",
         "model.embed_tokens.weight_scale",
+        "model.embed_tokens.lora_embedding_A.default.weight",
         "lm_head.bias",
     ] {
         let found = refusal(&config(), &and(name, vec![1, 0]));
         let words = format!(
-            "m: tensor `{name}` is there, supported: tensors that LlamaForCausalLM with this config.json uses; without this \
-             one it would be a different model"
+            "m: tensor `{name}` is there, but LlamaForCausalLM with this config.json does not use it; without it this would be \
+             a different model"
         );
         assert_eq!(found.as_deref(), Some(words.as_str()));
     }
@@ -123,13 +126,29 @@ fn a_tensor_beside_those_that_are_read_is_refused_by_its_name() {
 #[test]
 fn tensors_of_other_uses_and_those_that_change_nothing_may_be_left_over() {
     for name in [
+        // Tables of rotary positions.
+        "model.rotary_emb.inv_freq",
         "model.layers.0.self_attn.rotary_emb.inv_freq",
         "model.layers.0.self_attn.rotary_emb.cos_cached",
-        "model.rotary_emb.inv_freq",
+        "model.layers.0.self_attn.rotary_emb.sin_cached",
+        // Scales and zero points of activations, and of keys and values in a cache.
         "model.layers.0.self_attn.q_proj.input_scale",
+        "model.layers.0.mlp.down_proj.input_scale_ub",
+        "model.layers.0.self_attn.q_proj.input_zero_point",
         "model.layers.0.self_attn.k_proj.output_scale",
+        "model.layers.0.self_attn.k_proj.output_zero_point",
+        "model.layers.0.mlp.down_proj.activation_scale",
+        "model.layers.0.mlp.down_proj.act_scale",
+        "model.layers.0.self_attn.q_scale",
         "model.layers.0.self_attn.k_scale",
         "model.layers.0.self_attn.v_scale",
+        "model.layers.0.self_attn.q_zero_point",
+        "model.layers.0.self_attn.k_zero_point",
+        "model.layers.0.self_attn.v_zero_point",
+        "model.layers.0.self_attn.kv_scale",
+        "model.layers.0.self_attn.prob_scale",
+        "model.layers.0.self_attn.prob_output_scale",
+        // What text does not go through.
         "vision_tower.layers.7.weight",
         "multi_modal_projector.linear.bias",
         "model.mtp.layers.0.weight",
@@ -141,10 +160,11 @@ fn tensors_of_other_uses_and_those_that_change_nothing_may_be_left_over() {
     ] {
         assert_eq!(refusal(&config(), &and(name, vec![1, 0])), None, "{name}");
     }
-    // As AutoGPTQ writes of every matrix.
+    // As AutoGPTQ writes of every matrix, and as compressed-tensors did of symmetric ones.
     for name in [
         "model.layers.0.self_attn.k_proj.bias",
         "model.layers.0.mlp.down_proj.bias",
+        "model.layers.0.self_attn.q_proj.weight_zero_point",
     ] {
         assert_eq!(refusal(&config(), &and(name, vec![0; 64])), None, "{name}");
     }
@@ -153,6 +173,39 @@ fn tensors_of_other_uses_and_those_that_change_nothing_may_be_left_over() {
         &and("model.layers.0.self_attn.sinks", vec![0; 64]),
     );
     assert!(found.is_some_and(|error| error.contains("self_attn.sinks` is there")));
+}
+
+#[test]
+fn zeros_are_not_looked_for_in_a_tensor_larger_than_any_bias() {
+    let name = "model.layers.0.self_attn.k_proj.bias";
+    let most = 16 << 20;
+    assert_eq!(refusal(&config(), &and(name, vec![0; most])), None);
+    let found = refusal(&config(), &and(name, vec![0; most + 1]));
+    assert!(found.is_some_and(|error| error.contains("k_proj.bias` is there, but ")));
+}
+
+#[test]
+fn what_lies_below_a_module_that_is_read_is_refused() {
+    for name in ["lm_head.lora_A.weight", "model.norm.lora.a.b.weight"] {
+        // Of this model the head is its own, and read.
+        let found = golden_refusal("llama3-rope-bf16", name, &[1, 0]);
+        let words = format!("m: tensor `{name}` is there, but ");
+        assert!(
+            found.is_some_and(|error| error.starts_with(&words)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_is_too_long_for_a_message_is_cut() {
+    let name = |length: usize| format!("model.norm.{}", "\u{e9}".repeat(length - 11));
+    let told = |name: &str| refusal(&config(), &and(name, vec![1])).unwrap();
+    let whole = told(&name(200));
+    assert!(whole.contains(&format!("`{}` is there", name(200))));
+    let cut = told(&name(100_000));
+    assert!(cut.contains(&format!("`{}...` is there, but ", name(200))));
+    assert!(cut.len() < 1000, "{}", cut.len());
 }
 
 /// Why a golden with one more tensor of these bytes is refused, if it is.
@@ -197,7 +250,7 @@ fn encoders_are_refused_with_more_in_their_layers_or_in_the_head_that_is_read() 
         ("qwen3-embedding-bf16", "layers.0.self_attn.q_proj.bias"),
     ] {
         let found = golden_refusal(golden, name, &[1, 0]);
-        let words = format!("m: tensor `{name}` is there, supported: tensors that ");
+        let words = format!("m: tensor `{name}` is there, but ");
         assert!(
             found.is_some_and(|error| error.starts_with(&words)),
             "{golden}: {name}"
@@ -238,24 +291,28 @@ fn parts_of_quantized_matrices_are_read_or_refused() {
             "model.layers.0.mlp.up_proj.weight_zero_point",
         ),
         ("fp8-qwen3-blocks", "model.layers.0.mlp.up_proj.qweight"),
+        // It has `weight_scale_inv`.
+        (
+            "fp8-qwen3-blocks",
+            "model.layers.0.mlp.up_proj.weight_scale",
+        ),
         (
             "gpt-oss-mxfp4",
             "model.layers.0.mlp.experts.down_proj_zeros",
         ),
     ] {
         let found = golden_refusal(golden, name, &[1, 0]);
-        let words = format!("m: tensor `{name}` is there, supported: tensors that ");
+        let words = format!("m: tensor `{name}` is there, but ");
         assert!(
             found.is_some_and(|error| error.starts_with(&words)),
             "{golden}: {name}"
         );
     }
+    let zero_point = "model.layers.0.mlp.up_proj.weight_zero_point";
     for (golden, name) in [
         ("gptq-llama-int4", "model.layers.0.mlp.up_proj.bias"),
-        (
-            "compressed-llama-fp8",
-            "model.layers.0.mlp.up_proj.weight_zero_point",
-        ),
+        ("compressed-llama-fp8", zero_point),
+        ("compressed-llama-int8", zero_point),
     ] {
         assert_eq!(
             golden_refusal(golden, name, &[0; 4]),
@@ -263,6 +320,9 @@ fn parts_of_quantized_matrices_are_read_or_refused() {
             "{golden}: {name}"
         );
     }
+    let found = golden_refusal("compressed-llama-int8", zero_point, &[0, 0, 1, 0]);
+    let words = "is stored as U8, supported: zeros, where numbers are whole bytes";
+    assert_eq!(found, Some(format!("m: tensor `{zero_point}` {words}")));
 }
 
 #[test]

@@ -208,6 +208,19 @@ fn parts_that_are_missing_or_do_not_fit_are_refused_by_name() {
     }
 }
 
+#[test]
+fn of_two_scales_of_8_bit_floats_the_one_that_is_not_read_is_refused() {
+    let mut parts = fp8();
+    let mut scale = parts[1].clone();
+    scale.0 = "weight_scale";
+    parts.push(scale);
+    let words = format!("tensor `{BASE}.weight_scale` is there, but LlamaForCausalLM");
+    assert_refused(FP8, &parts, &words);
+    // By itself it is read.
+    parts.remove(1);
+    open(FP8, &parts);
+}
+
 /// What [`Checkpoint::check`] and all elements of gpt-oss's experts come to.
 fn read_gpt_oss(parts: &[Part]) -> Result<(), String> {
     let checkpoint = Checkpoint::open(Path::new("m"), &gpt_oss(parts)).unwrap();

@@ -271,7 +271,7 @@ fn directory(path: &Path, error: Option<&CheckpointError>) -> Option<Found> {
                 ..
             }) => found(
                 "a model's directory with a tensor that its architecture does not have",
-                "the model without it, as its makers publish it, or one of whose architecture it is",
+                "the same model as safetensors in f16 or bf16, or as GGUF, if its makers or others publish it so without this tensor",
             ),
             _ if !weights => other().unwrap_or_else(|| {
                 found(
@@ -531,7 +531,7 @@ mod tests {
         std::fs::write(config, as_llama).unwrap();
         let told = said(folder.path());
         assert!(told.what.contains("does not have"), "{told:?}");
-        assert!(told.nearest.contains("without it"), "{told:?}");
+        assert!(told.nearest.contains("without this tensor"), "{told:?}");
     }
 
     #[test]

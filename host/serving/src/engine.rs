@@ -108,6 +108,22 @@ impl Shared {
         self.cancellations.take(0)
     }
 
+    /// Takes what this engine was asked and does not come to, for another to hand over (`by`). What follows one of these requests is
+    /// sent to that one, which knows where it went, from the moment on in which it cannot be found here any more.
+    pub(crate) fn taken_by<T>(
+        &self,
+        by: &Arc<Shared>,
+        take: impl FnOnce() -> T,
+        ids: impl Fn(&T) -> Vec<RequestId>,
+    ) -> T {
+        let mut moves = self.moves();
+        let taken = take();
+        for id in ids(&taken) {
+            moves.went(id, Arc::downgrade(by));
+        }
+        taken
+    }
+
     /// Has a request go on in another engine, which hears of it before whatever follows it there.
     pub(crate) fn send_on(&self, id: RequestId, to: &Arc<Shared>, command: Command) {
         let mut moves = self.moves();
@@ -118,9 +134,25 @@ impl Shared {
         drop(unsent);
     }
 
+    /// A request that this engine has had in its hands is in another.
+    pub(crate) fn went(&self, id: RequestId, to: &Arc<Shared>) {
+        self.moves().went(id, Arc::downgrade(to));
+    }
+
+    /// A command comes back that another took from it, with these requests: what follows them is for this engine again.
+    pub(crate) fn takes_back(&self, ids: &[RequestId], command: Command) {
+        let mut moves = self.moves();
+        for id in ids {
+            moves.came(*id);
+        }
+        let unsent = self.commands.send(command);
+        drop(moves);
+        drop(unsent);
+    }
+
     /// A request is here: what comes for it is for this engine.
     pub(crate) fn keeps(&self, id: RequestId) {
-        self.moves().is_here(id);
+        self.moves().came(id);
     }
 
     /// Sends a cancellation or an early end after a request that has gone; false if it has not. With very many before it there it
@@ -134,12 +166,16 @@ impl Shared {
         let Some(engine) = moves.engine_of(id) else {
             return false;
         };
-        match engine.cancellation() {
-            Some(permit) => drop(engine.commands.send(command(permit))),
-            None => tracing::warn!(
+        let permit = engine.cancellation();
+        let has_place = permit.is_some();
+        let unsent = permit.map(|permit| engine.commands.send(command(permit)));
+        drop(moves);
+        drop(unsent);
+        if !has_place {
+            tracing::warn!(
                 request = id.0,
                 "a cancellation or an early end of a request that has moved is dropped: too many are waiting"
-            ),
+            );
         }
         true
     }

@@ -79,7 +79,8 @@ pub(crate) enum Asked {
 pub(crate) struct Taken {
     /// What may go on elsewhere, from the tokens that were made.
     pub(crate) moved: Vec<Moved>,
-    /// What has been in too many steps that ended like this, or is not whole after a panic.
+    /// What has been in too many steps that ended like this, or, after a panic, has lost an answer or cannot be taken back to where it
+    /// was.
     pub(crate) failed: Vec<Moved>,
     /// What is complete, and whoever asked is yet to be told.
     ended: Vec<Generation>,
@@ -88,6 +89,11 @@ pub(crate) struct Taken {
 impl Taken {
     pub(crate) fn is_empty(&self) -> bool {
         self.moved.is_empty() && self.failed.is_empty() && self.ended.is_empty()
+    }
+
+    /// The requests that may go on.
+    pub(crate) fn ids(&self) -> Vec<RequestId> {
+        self.moved.iter().map(Moved::id).collect()
     }
 
     /// Ends what can be ended; what may go on.

@@ -7,8 +7,8 @@ use tidegate_contract::RequestId;
 
 use crate::engine::Shared;
 
-/// Most requests that are known to have gone. Beyond them those that went first are forgotten, and what comes after one of these
-/// does not reach it: it goes on to its end, as where too many cancellations wait.
+/// Most requests that are known to have gone, ended or not. Beyond them those that went first are forgotten: a cancellation that
+/// overtook one of these on its way is lost then. A caller's reaches every engine of the model by itself.
 const MOST: usize = 1 << 16;
 
 /// The engines that requests have gone to, the last of each.
@@ -23,7 +23,7 @@ pub(crate) struct Moves<T = Weak<Shared>> {
 impl<T> Moves<T> {
     /// A request goes to another engine.
     pub(crate) fn went(&mut self, id: RequestId, to: T) {
-        self.is_here(id);
+        self.came(id);
         self.next += 1;
         self.order.insert(self.next, id);
         self.to.insert(id, (self.next, to));
@@ -34,8 +34,8 @@ impl<T> Moves<T> {
         }
     }
 
-    /// A request is here, whether it went and came back or never went.
-    pub(crate) fn is_here(&mut self, id: RequestId) {
+    /// A request has come here, or never went.
+    pub(crate) fn came(&mut self, id: RequestId) {
         if let Some((place, _)) = self.to.remove(&id) {
             self.order.remove(&place);
         }
@@ -65,7 +65,7 @@ mod tests {
         moves.went(RequestId(2), 6);
         moves.went(RequestId(1), 7);
         assert_eq!(moves.of(RequestId(1)), Some(&7));
-        moves.is_here(RequestId(1));
+        moves.came(RequestId(1));
         assert_eq!(moves.of(RequestId(1)), None);
         assert_eq!(moves.of(RequestId(2)), Some(&6));
     }
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(moves.of(RequestId(0)), None);
         assert_eq!((moves.to.len(), moves.order.len()), (MOST, MOST));
         for n in 0..=MOST as u64 {
-            moves.is_here(RequestId(n));
+            moves.came(RequestId(n));
         }
         assert!(moves.to.is_empty() && moves.order.is_empty());
     }

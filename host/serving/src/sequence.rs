@@ -54,6 +54,8 @@ pub(crate) struct Sequence {
     logprobs: Vec<TokenLogprob>,
     /// Tokens guessed after `tokens`.
     guesses: Vec<u32>,
+    /// A guess is half made.
+    is_guessing: bool,
     /// How the token after `tokens` is drawn, and the one after each guess.
     samplings: Vec<Sampling>,
 }
@@ -145,6 +147,7 @@ impl Sequence {
             constraint,
             logprobs: Vec::new(),
             guesses: Vec::new(),
+            is_guessing: false,
             samplings: Vec::new(),
         };
         let mut finish = sequence.limit_reached()?;
@@ -256,13 +259,19 @@ impl Sequence {
         if end_tokens.contains(&token) {
             return false;
         }
-        if let Some(constraint) = &mut self.constraint
-            && !constraint.guess(token)
-        {
+        self.is_guessing = true;
+        #[cfg(test)]
+        self.may_panic("matcher");
+        let constraint = self.constraint.as_mut();
+        let may_come = constraint.is_none_or(|constraint| constraint.guess(token));
+        if may_come {
+            self.counts.add(token);
+            self.guesses.push(token);
+        }
+        self.is_guessing = false;
+        if !may_come {
             return false;
         }
-        self.counts.add(token);
-        self.guesses.push(token);
         #[cfg(test)]
         self.may_panic("guess");
         let sampling = self.sampling();
@@ -374,10 +383,11 @@ impl Sequence {
         }
     }
 
-    /// Has no part in a step that was being planned when a panic ended it.
+    /// Has no part any more in a step that was being planned.
     ///
     /// # Errors
-    /// Penalties and structure cannot be taken back to where they were: nothing that followed could be relied on.
+    /// A panic was in a guess of it, or penalties and structure cannot be taken back to where they were: nothing that followed could be
+    /// relied on.
     pub(crate) fn leave_step(&mut self) -> Result<(), ModelError> {
         self.underway = Underway::default();
         self.samplings.clear();
@@ -387,6 +397,9 @@ impl Sequence {
             self.forget()
         });
         self.guesses.clear();
+        if std::mem::take(&mut self.is_guessing) {
+            return Err(ModelError::Device("a guess panicked".to_owned()));
+        }
         forgotten.and_then(|forgotten| forgotten)
     }
 

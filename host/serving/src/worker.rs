@@ -12,7 +12,7 @@ use crate::device_model::{DeviceModel, Loaders};
 use crate::engine::Shared;
 use crate::error::LoadError;
 use crate::generator::DraftModel;
-use crate::hosted::{Hosted, LeftOutUntil, Moved, Stepped};
+use crate::hosted::{Hosted, LeftOutUntil, Moved, Stepped, Taken};
 use crate::loader::{Job, Reply};
 use crate::model::Loaded;
 use crate::order::Moment;
@@ -64,6 +64,19 @@ pub(crate) enum Command {
     },
     /// Something has changed that the thread looks at by itself.
     Wake,
+}
+
+impl Command {
+    /// The requests that it brings to the model of this number.
+    fn brings(&self, number: u64) -> Vec<RequestId> {
+        match self {
+            Command::Submit(of, submission) if of.number == number => vec![submission.id],
+            Command::TakeOver(of, moved) if of.number == number => {
+                moved.iter().map(Moved::id).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 pub(crate) struct Worker {
@@ -219,18 +232,28 @@ impl Worker {
         }
         // What nobody is left to take waits for it after all.
         let mut waits = Vec::new();
+        let by = Arc::clone(&self.shared);
+        let from = Origin {
+            engine,
+            by: Some(&by),
+        };
         if let Some(asked) = loaded.asked.get() {
-            let moved = asked.take().settle(&loaded.counters, STALLED);
-            waits.extend(hand_over_or_wait(loaded, moved, engine));
+            let taken = engine.taken_by(&by, || asked.take(), Taken::ids);
+            let moved = taken.settle(&loaded.counters, STALLED);
+            waits.extend(hand_over_or_wait(loaded, moved, from));
         }
-        for command in engine.untaken() {
+        let of_it = |untaken: &Vec<Command>| {
+            let ids = untaken.iter().map(|command| command.brings(loaded.number));
+            ids.flatten().collect()
+        };
+        for command in engine.taken_by(&by, || engine.untaken(), of_it) {
             match command {
                 Command::Submit(of, submission) if of.number == loaded.number => {
-                    let left = submit_elsewhere(&of, submission, false, engine);
+                    let left = submit_elsewhere(&of, submission, false, from);
                     waits.extend(left.map(|submission| Command::Submit(of, submission)));
                 }
                 Command::TakeOver(of, moved) if of.number == loaded.number => {
-                    waits.extend(hand_over_or_wait(&of, moved, engine));
+                    waits.extend(hand_over_or_wait(&of, moved, from));
                 }
                 // They may be of one that has just been taken, or is of another model of that engine.
                 Command::Cancel(id, permit) => {
@@ -246,9 +269,12 @@ impl Worker {
                 other => waits.push(other),
             }
         }
-        // A cancellation that comes in between is before its request now, which goes on to its end.
         for command in waits {
-            let _ = engine.commands.send(command);
+            let ids = command.brings(loaded.number);
+            for id in &ids {
+                by.went(*id, engine);
+            }
+            engine.takes_back(&ids, command);
         }
     }
 
@@ -301,7 +327,12 @@ impl Worker {
                 match self.serving(loaded.number) {
                     Some(model) => model.core.submit(*submission),
                     // It was given up meanwhile. Where there is no other it is dropped, and its reply answers `Closed`.
-                    None => drop(submit_elsewhere(&loaded, submission, true, &self.shared)),
+                    None => drop(submit_elsewhere(
+                        &loaded,
+                        submission,
+                        true,
+                        Origin::own(&self.shared),
+                    )),
                 }
             }
             Command::TakeOver(loaded, moved) => self.take_over(&loaded, moved),
@@ -381,7 +412,7 @@ impl Worker {
         let _ = model.core.put_back(stays);
         model.core.report();
         for (replica, moved) in goes {
-            send_on(&self.shared, replica, moved);
+            send_on(Origin::own(&self.shared), replica, moved);
         }
     }
 
@@ -408,7 +439,7 @@ impl Worker {
         let left = match self.serving(loaded.number) {
             Some(model) => model.core.take_over(moved, &loaded.counters),
             // It was given up meanwhile: on to the next, if there is one.
-            None => hand_over(loaded, moved, true, &engine),
+            None => hand_over(loaded, moved, true, Origin::own(&engine)),
         };
         let error = ModelError::Device("no replica of the model is left".to_owned());
         for moved in left {
@@ -426,7 +457,7 @@ impl Worker {
                 continue;
             }
             let moved = model.core.give_away();
-            let left = hand_over(&model.loaded, moved, false, &self.shared);
+            let left = hand_over(&model.loaded, moved, false, Origin::own(&self.shared));
             // Nobody serves any more since a moment ago: they wait here.
             let _ = model.core.put_back(left);
             model.core.report();
@@ -616,7 +647,7 @@ impl Worker {
             let for_good = model.for_good || !has_others;
             let may_return = model.slot.leave_out(model.loaded.number, reason, for_good);
             if has_others {
-                let left = hand_over(&model.loaded, model.core.give_away(), true, engine);
+                let left = hand_over(&model.loaded, model.core.give_away(), true, Origin::own(engine));
                 let _ = model.core.put_back(left);
             }
             model.core.fail_all(&ModelError::Device(reason.to_owned()));
@@ -696,34 +727,58 @@ impl Worker {
     }
 }
 
+/// The engine that requests go from, and who hands them over, where that is another as the first does not go on.
+#[derive(Clone, Copy)]
+struct Origin<'a> {
+    engine: &'a Arc<Shared>,
+    by: Option<&'a Arc<Shared>>,
+}
+
+impl Origin<'_> {
+    fn own(engine: &Arc<Shared>) -> Origin<'_> {
+        Origin { engine, by: None }
+    }
+
+    fn send_on(self, id: RequestId, to: &Arc<Shared>, command: Command) {
+        if let Some(by) = self.by {
+            by.went(id, to);
+        }
+        self.engine.send_on(id, to, command);
+    }
+}
+
 /// Has requests go on in other replicas of a model, each in the one that is expected to have it done first: in those that
-/// serve, or, where the model is given up, in any that may serve again. Those for which there is none are given back, and stay in this engine.
-fn hand_over(loaded: &Loaded, moved: Vec<Moved>, is_given_up: bool, engine: &Shared) -> Vec<Moved> {
+/// serve, or, where the model is given up, in any that may serve again. Those for which there is none are given back.
+fn hand_over(
+    loaded: &Loaded,
+    moved: Vec<Moved>,
+    is_given_up: bool,
+    from: Origin<'_>,
+) -> Vec<Moved> {
     let mut left = Vec::new();
     for mut moved in moved {
         let wanted = moved.wanted();
         let Some((replica, burden)) = other(loaded, &wanted, is_given_up) else {
-            engine.keeps(moved.id());
             left.push(moved);
             continue;
         };
         moved.burdens(burden);
-        send_on(engine, replica, moved);
+        send_on(from, replica, moved);
     }
     left
 }
 
 /// As [`hand_over`], of what an engine was asked that does not go on: what is left waits for it.
-fn hand_over_or_wait(loaded: &Arc<Loaded>, moved: Vec<Moved>, engine: &Shared) -> Option<Command> {
-    let left = hand_over(loaded, moved, false, engine);
+fn hand_over_or_wait(loaded: &Arc<Loaded>, moved: Vec<Moved>, from: Origin<'_>) -> Option<Command> {
+    let left = hand_over(loaded, moved, false, from);
     (!left.is_empty()).then(|| Command::TakeOver(Arc::clone(loaded), left))
 }
 
-/// Has a request of this engine go on in a replica of another.
-fn send_on(engine: &Shared, replica: Replica, moved: Moved) {
+/// Has a request go on in a replica.
+fn send_on(from: Origin<'_>, replica: Replica, moved: Moved) {
     let id = moved.id();
     let take_over = Command::TakeOver(replica.loaded, vec![moved]);
-    engine.send_on(id, &replica.engine, take_over);
+    from.send_on(id, &replica.engine, take_over);
 }
 
 /// Leaves a replica out, or still, for this reason, until a pause is over.
@@ -745,7 +800,7 @@ fn submit_elsewhere(
     loaded: &Loaded,
     mut submission: Box<Submission>,
     is_given_up: bool,
-    engine: &Shared,
+    from: Origin<'_>,
 ) -> Option<Box<Submission>> {
     let wanted = submission
         .work
@@ -753,13 +808,12 @@ fn submit_elsewhere(
         .map(|work| Wanted::of(work, submission.lora, true));
     let wanted = wanted.unwrap_or_default();
     let Some((replica, burden)) = other(loaded, &wanted, is_given_up) else {
-        engine.keeps(submission.id);
         return Some(submission);
     };
     submission.burden = burden;
     let id = submission.id;
     let submit = Command::Submit(replica.loaded, submission);
-    engine.send_on(id, &replica.engine, submit);
+    from.send_on(id, &replica.engine, submit);
     None
 }
 

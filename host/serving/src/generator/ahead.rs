@@ -22,16 +22,40 @@ use crate::sequence::Underway;
 /// there is to gain is what the host does between two steps, less than a millisecond as a rule.
 const LONGEST: Duration = Duration::from_millis(20);
 
-/// Whether steps are planned ahead.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Ahead {
-    /// They are.
-    #[default]
-    Planned,
-    /// One is being planned now.
-    Planning,
-    /// No more: it panicked. Nobody who was in the step that ran is to blame for that, and each is planned as it is without.
-    GivenUp,
+/// Steps for which nothing is planned ahead after a panic there; each further one doubles them.
+const REST: u32 = 64;
+/// Most such doublings.
+const MOST_DOUBLINGS: u32 = 16;
+
+/// Whether steps are planned ahead: not for some time after a panic in it, which costs everybody a load of the model. Nobody who was
+/// in the step that ran has to do with it, and all that runs can be planned without.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    is_under_way: bool,
+    panics: u32,
+    /// Steps until something is planned ahead again.
+    rest: u32,
+}
+
+impl Ahead {
+    fn is_allowed(&self) -> bool {
+        self.rest == 0
+    }
+
+    /// A step went well.
+    pub(super) fn rests(&mut self) {
+        self.rest = self.rest.saturating_sub(1);
+    }
+
+    /// There was a panic; whether it was in planning ahead.
+    fn panicked(&mut self) -> bool {
+        if !std::mem::take(&mut self.is_under_way) {
+            return false;
+        }
+        self.rest = REST << self.panics;
+        self.panics = MOST_DOUBLINGS.min(self.panics + 1);
+        true
+    }
 }
 
 impl Generator {
@@ -40,11 +64,11 @@ impl Generator {
     pub(crate) fn plan_after(&mut self, running: &StepPlan, now: Moment) -> Option<StepPlan> {
         let mut parts = running.parts.iter();
         let is_plain = |part: &Part| part.guesses.is_empty() && part.forced.is_empty();
-        let may_be = self.ahead == Ahead::Planned && self.groups.are_settled();
+        let may_be = self.ahead.is_allowed() && self.groups.are_settled();
         if !parts.all(is_plain) || !may_be {
             return None;
         }
-        self.ahead = Ahead::Planning;
+        self.ahead.is_under_way = true;
         self.expire(now);
         let mut drawn = 0;
         for part in &running.parts {
@@ -61,17 +85,18 @@ impl Generator {
         for sequence in &mut self.running {
             sequence.underway = Underway::default();
         }
-        self.ahead = Ahead::Planned;
+        self.ahead.is_under_way = false;
         plan
     }
 
-    /// After a panic: where it was in planning ahead that is given up, and nobody was in a step that is to blame.
+    /// After a panic: where it was in planning ahead nothing is for some steps, and nobody was in a step that is to blame.
     pub(super) fn panicked_ahead(&mut self) {
-        if self.ahead == Ahead::Planning {
+        if self.ahead.panicked() {
+            let steps = self.ahead.rest;
             tracing::error!(
-                "what plans a step while another runs panicked: no step of this model is begun ahead any more"
+                steps,
+                "what plans a step while another runs panicked: none is begun ahead for some steps"
             );
-            self.ahead = Ahead::GivenUp;
             self.in_steps.clear();
         }
     }

@@ -63,6 +63,7 @@ impl Generator {
             (self.counters).add_lora(sequence.lora, |lora| &lora.prompt_tokens, taken_in);
         }
         self.draft.rests();
+        self.ahead.rests();
         self.groups
             .succeeded(plan.parts.iter().map(|part| part.key));
         let mut sampled = sampled;

@@ -20,7 +20,8 @@ use crate::stats::Counters;
 #[derive(Default)]
 pub(crate) struct Abandoned {
     pub(crate) moved: Vec<MovedGeneration>,
-    /// What has been in too many steps that ended like this, or is not whole or as it was after a panic.
+    /// What has been in too many steps that ended like this, or, after a panic, has lost an answer or
+    /// cannot be taken back to where it was.
     pub(crate) failed: Vec<MovedGeneration>,
     /// What has all its answers.
     pub(crate) ended: Vec<Generation>,

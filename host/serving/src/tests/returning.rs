@@ -574,6 +574,91 @@ fn no_more_cancellations_wait_than_may_where_requests_have_moved() {
     }
 }
 
+/// What is said of a request while it moves, and how it ends.
+fn ends_or_cancels(model: &ModelHandle, asked: &Pending, ends: bool) {
+    match ends {
+        true => model.end(asked.id),
+        false => model.cancel(asked.id),
+    }
+}
+
+fn has_ended_early(asked: &Pending, ends: bool) {
+    match ends {
+        true => assert_eq!(asked.choice().finish, tidegate_contract::Finish::Filtered),
+        false => assert_eq!(asked.error(), ModelError::Cancelled),
+    }
+}
+
+#[test]
+fn what_is_said_of_a_request_follows_where_it_moves_meanwhile() {
+    for ends in [false, true] {
+        let (engines, model, controls) = two_with(EngineOptions::default(), 2);
+        pretend_costs(&model, [20_000, 1000, 1000]);
+        controls.iter().for_each(Control::hold);
+        let asked = ask("it moves", 200).of(&model);
+        controls[0].entered();
+        let other = ask("another", 12);
+        let beside = other.of(&model);
+        controls[1].entered();
+        ends_or_cancels(&model, &asked, ends);
+        // It is said in both, then the request comes, and after it what was said in the first.
+        controls[0].run_free_after(Then::Fail(lost()));
+        until(|| engines[1].commands() >= 3);
+        controls[1].run_free_after(Then::Run);
+        has_ended_early(&asked, ends);
+        check(&other, &beside);
+        assert_eq!(model.stats().moved, 1);
+    }
+}
+
+#[test]
+fn what_is_said_of_a_request_follows_it_back() {
+    for ends in [false, true] {
+        let (engines, model, controls) = two_with(EngineOptions::default(), 2);
+        pretend_costs(&model, [20_000, 1000, 1000]);
+        let replicas = model.replicas_for_tests();
+        let load_of = |name: &str| {
+            let mut of_it = replicas.iter().filter(|one| &*one.facts.adapter == name);
+            &of_it.next().unwrap().load
+        };
+        let (first, second) = (load_of("device 0"), load_of("device 1"));
+        controls.iter().for_each(Control::hold);
+        let short = ask("short", 12);
+        let mut beside = vec![short.of(&model)];
+        controls[0].entered();
+        // It waits in the first, whose device is lost with another.
+        let mut asked = ask("it moves", 200).of(&model);
+        while first.answers() < 2 {
+            beside.push(short.of(&model));
+            model.cancel(asked.id);
+            asked = ask("it moves", 200).of(&model);
+        }
+        controls[0].run_free_after(Then::Fail(lost()));
+        // It is in a step of the second, and the first serves again, with something to do.
+        controls[1].entered();
+        while !beside.iter().all(Pending::has_ended) {
+            controls[1].then(Then::Run);
+            controls[1].entered();
+        }
+        until(|| model.stats().reloads == 1);
+        controls[0].hold();
+        while first.answers() == 0 {
+            beside.push(short.of(&model));
+        }
+        controls[0].entered();
+        let (before, moves) = (engines[0].commands(), second.answers() as usize);
+        ends_or_cancels(&model, &asked, ends);
+        controls[1].run_free_after(Then::Fail(lost()));
+        // What was said there, the requests themselves, and what was said in the second.
+        until(|| engines[0].commands() >= before + moves + 2);
+        controls[0].run_free_after(Then::Run);
+        has_ended_early(&asked, ends);
+        for beside in &beside {
+            check(&short, beside);
+        }
+    }
+}
+
 #[test]
 fn an_engine_is_told_once_of_what_has_not_come_to_it() {
     let engines = engines(3);

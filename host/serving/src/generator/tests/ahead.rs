@@ -1,5 +1,7 @@
 //! The next step is begun while one runs: answers are what they are without, and nobody pays for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use proptest::prelude::*;
 use tidegate_contract::{DecodeError, Finish, ModelError, Structure};
 
@@ -334,5 +336,35 @@ proptest! {
                 prop_assert_eq!(with, without, "{:?}", came);
             }
         }
+    }
+}
+
+#[test]
+fn after_a_panic_in_planning_ahead_nothing_is_for_some_steps() {
+    let mut bench = Bench::new(shape(4, 64, 512), limits()).ahead(true);
+    let asks = ["one", "two"].map(|content| ask(content, 400));
+    let pending = asks.each_ref().map(|ask| bench.submit(ask));
+    let mut poison = ask("poison", 400);
+    poison.parameters.stop = vec![panics("ahead")];
+    for rest in [64, 128] {
+        let poison = bench.submit(&poison);
+        while catch_unwind(AssertUnwindSafe(|| bench.step())).is_ok() {}
+        let abandoned = bench.generator.begin_anew();
+        assert_eq!((abandoned.moved.len(), abandoned.failed.len()), (3, 0));
+        bench.generator.take_over(abandoned.moved);
+        bench.generator.cancel(poison.id);
+        let begun = bench.begun_ahead;
+        for _ in 0..rest {
+            bench.step();
+        }
+        assert_eq!(bench.begun_ahead, begun, "of {rest} steps");
+        bench.step();
+        bench.step();
+        assert!(bench.begun_ahead > begun, "after {rest} steps");
+    }
+    bench.run();
+    assert_eq!(bench.stats().retried, 0);
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 512, &hashed);
     }
 }

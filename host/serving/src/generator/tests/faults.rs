@@ -189,12 +189,12 @@ fn after_a_panic_blocks_are_not_relied_on_and_who_lost_an_answer_fails() {
     }
 }
 
-/// Answers that guess, and what panics in a guess after them; they have guesses when it does.
-fn panics_with_guesses(asks: &[Ask]) -> (Bench, Vec<Pending>, Pending) {
+/// Panics in a step while these answers have guesses, at this place in one that comes after them.
+fn panics_with_guesses(asks: &[Ask], at: &str) -> (Bench, Vec<Pending>, Pending) {
     let mut bench = Bench::with(shape(16, 256, 128), ahead(8), Arc::new(local), None);
     let pending: Vec<Pending> = asks.iter().map(|ask| bench.submit(ask)).collect();
     let mut poison = guesses::structured();
-    poison.parameters.stop = vec![panics("guess")];
+    poison.parameters.stop = vec![panics(at)];
     let poison = bench.submit(&poison);
     let step = |bench: &mut Bench| catch_unwind(AssertUnwindSafe(|| bench.step().is_some()));
     while step(&mut bench).is_ok_and(|stepped| stepped) {}
@@ -211,7 +211,7 @@ fn panics_with_guesses(asks: &[Ask]) -> (Bench, Vec<Pending>, Pending) {
 fn guesses_of_a_step_that_a_panic_ended_change_no_answer() {
     let asks = guesses::asks();
     let asks = &asks[asks.len() - 7..];
-    let (mut bench, pending, poison) = panics_with_guesses(asks);
+    let (mut bench, pending, poison) = panics_with_guesses(asks, "guess");
     let abandoned = bench.generator.begin_anew();
     assert!(abandoned.failed.is_empty());
     bench.generator.take_over(abandoned.moved);
@@ -227,7 +227,7 @@ fn guesses_of_a_step_that_a_panic_ended_change_no_answer() {
 fn who_cannot_be_taken_back_to_before_its_guesses_fails_after_a_panic() {
     let mut asks = vec![guesses::structured(); 6];
     asks[2].parameters.stop = vec![panics("forget")];
-    let (mut bench, pending, poison) = panics_with_guesses(&asks);
+    let (mut bench, pending, poison) = panics_with_guesses(&asks, "guess");
     let abandoned = bench.generator.begin_anew();
     assert_eq!((abandoned.moved.len(), abandoned.failed.len()), (6, 1));
     for failed in abandoned.failed {
@@ -242,5 +242,22 @@ fn who_cannot_be_taken_back_to_before_its_guesses_fails_after_a_panic() {
             2 => assert_eq!(pending.error(), ModelError::Closed),
             _ => check(ask, pending, 128, &local),
         }
+    }
+}
+
+#[test]
+fn who_panics_in_the_middle_of_a_guess_fails_and_the_others_go_on() {
+    let asks = vec![guesses::structured(); 6];
+    let (mut bench, pending, poison) = panics_with_guesses(&asks, "matcher");
+    let abandoned = bench.generator.begin_anew();
+    assert_eq!((abandoned.moved.len(), abandoned.failed.len()), (6, 1));
+    for failed in abandoned.failed {
+        failed.fail(&bench.counters, ModelError::Closed);
+    }
+    assert_eq!(poison.error(), ModelError::Closed);
+    bench.generator.take_over(abandoned.moved);
+    bench.run();
+    for (ask, pending) in asks.iter().zip(&pending) {
+        check(ask, pending, 128, &local);
     }
 }

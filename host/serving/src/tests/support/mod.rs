@@ -27,7 +27,7 @@ use crate::{Engine, EngineOptions, ModelHandle, ModelLoader, ModelOptions, Model
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The stop string of an answer that panics there from its third token on: in its `text`, its `mask`, its `choice`, the `plan` of
-/// its next step, that of a step `ahead`, a `guess`, when it is to `forget` them after that, or when it gives its `blocks` back.
+/// its next step, that of a step `ahead`, a `guess`, the `matcher` in one, when it is to `forget` them after that, or when it gives its `blocks` back.
 pub(crate) fn panics(at: &str) -> String {
     format!("\u{7}panics in its {at}")
 }

@@ -219,9 +219,8 @@ mod tests {
     fn every_target_that_is_built_is_run_with_a_dictionary() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for (package, targets) in PACKAGES {
-            let manifest = std::fs::read_to_string(root.join(package).join("Cargo.toml"))
-                .expect("the package has a manifest");
-            let (_, binaries) = manifest.split_once("[[bin]]").expect("it has targets");
+            let manifest = std::fs::read_to_string(root.join(package).join("Cargo.toml")).unwrap();
+            let (_, binaries) = manifest.split_once("[[bin]]").unwrap();
             let built: BTreeSet<_> = binaries
                 .lines()
                 .filter_map(|line| line.strip_prefix("name = "))

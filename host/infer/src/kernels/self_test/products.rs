@@ -494,6 +494,23 @@ mod tests {
         }
     }
 
+    /// Files in q4_K and q6_K hold experts in them, and the models that are made up here do not.
+    #[test]
+    fn experts_in_every_format_pass_whatever_becomes_of_their_sums() {
+        let adapter = Adapter::choose(Some("cpu")).unwrap();
+        let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
+        for variant in [KernelVariant::Software, KernelVariant::Portable] {
+            let set = KernelSet::of(variant, true, false);
+            for stored in StorageFormat::ALL {
+                for store in [Store::Plain, Store::Gated(Activation::Silu)] {
+                    let tested = Tested::ExpertProducts(stored, store);
+                    let found = self_test(&gpu, set, tested).unwrap();
+                    assert_eq!(found, None, "{variant}, {stored:?}, {store:?}");
+                }
+            }
+        }
+    }
+
     /// Whatever is in the table of formats: with its own made-up weights, by every tiling that a model of it runs.
     #[test]
     fn every_format_is_tried_and_kernels_that_compute_nothing_are_seen() {

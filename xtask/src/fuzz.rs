@@ -216,11 +216,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_target_that_is_built_is_run_with_a_dictionary() {
+    fn every_target_that_is_built_is_run_with_a_dictionary() -> Result<()> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for (package, targets) in PACKAGES {
-            let manifest = std::fs::read_to_string(root.join(package).join("Cargo.toml")).unwrap();
-            let (_, binaries) = manifest.split_once("[[bin]]").unwrap();
+            let manifest = std::fs::read_to_string(root.join(package).join("Cargo.toml"))?;
+            let (_, binaries) = manifest.split_once("[[bin]]").context("no targets")?;
             let built: BTreeSet<_> = binaries
                 .lines()
                 .filter_map(|line| line.strip_prefix("name = "))
@@ -232,5 +232,6 @@ mod tests {
                 assert!(dictionary.is_file(), "{}", dictionary.display());
             }
         }
+        Ok(())
     }
 }

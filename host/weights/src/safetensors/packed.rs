@@ -359,7 +359,7 @@ impl<'a> Parts<'a, '_> {
         [rows, width]: [usize; 2],
         group: Option<usize>,
     ) -> Result<PackedRows<'a>, TensorError> {
-        // compressed-tensors wrote zeros for symmetric weights until May 2024.
+        // compressed-tensors wrote zeros for symmetric weights until its pull request 59, of May 2024.
         if let Some(stored) = self.get("weight_zero_point")
             && !stored.is_of_zeros()
         {

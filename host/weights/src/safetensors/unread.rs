@@ -38,7 +38,7 @@ const OF_ACTIVATIONS: [&str; 16] = [
 ];
 
 /// What is added or taken away, which changes nothing where it is all zeros: AutoGPTQ writes such a bias for every matrix (its issue
-/// 555), and compressed-tensors wrote such zero points for symmetric ones until May 2024.
+/// 555), and compressed-tensors wrote such zero points for symmetric ones until its pull request 59, of May 2024.
 const ADDED: [&str; 2] = ["bias", "weight_zero_point"];
 
 /// No decoder that is read has a bias in its head. The head's weight may be left over, where the embedding is taken for it.

@@ -17,3 +17,4 @@ mod probe;
 mod random;
 mod refused_configurations;
 mod summaries;
+mod unread_gguf;

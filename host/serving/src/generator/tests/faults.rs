@@ -175,14 +175,8 @@ fn after_a_panic_blocks_are_not_relied_on_and_who_lost_an_answer_fails() {
     generator.blocks = Blocks::new(0);
     let second = generator.running.iter().position(|one| one.choice == 1);
     drop(generator.running.remove(second.unwrap()));
-    let abandoned = generator.begin_anew();
-    assert_eq!((abandoned.moved.len(), abandoned.ended.len()), (2, 0));
-    generator.check();
-    for failed in abandoned.failed {
-        failed.fail(&bench.counters, ModelError::Closed);
-    }
+    assert_eq!(bench.begin_anew(), (2, 1));
     assert_eq!(lost.error(), ModelError::Closed);
-    bench.generator.take_over(abandoned.moved);
     bench.run();
     for (ask, pending) in asks.iter().zip(&pending) {
         check(ask, pending, 128, &hashed);
@@ -212,10 +206,8 @@ fn guesses_of_a_step_that_a_panic_ended_change_no_answer() {
     let asks = guesses::asks();
     let asks = &asks[asks.len() - 7..];
     let (mut bench, pending, poison) = panics_with_guesses(asks, "guess");
-    let abandoned = bench.generator.begin_anew();
-    assert!(abandoned.failed.is_empty());
-    bench.generator.take_over(abandoned.moved);
-    bench.generator.check();
+    let (_, failed) = bench.begin_anew();
+    assert_eq!(failed, 0);
     bench.generator.cancel(poison.id);
     bench.run();
     for (ask, pending) in asks.iter().zip(&pending) {
@@ -228,13 +220,7 @@ fn who_cannot_be_taken_back_to_before_its_guesses_fails_after_a_panic() {
     let mut asks = vec![guesses::structured(); 6];
     asks[2].parameters.stop = vec![panics("forget")];
     let (mut bench, pending, poison) = panics_with_guesses(&asks, "guess");
-    let abandoned = bench.generator.begin_anew();
-    assert_eq!((abandoned.moved.len(), abandoned.failed.len()), (6, 1));
-    for failed in abandoned.failed {
-        failed.fail(&bench.counters, ModelError::Closed);
-    }
-    bench.generator.take_over(abandoned.moved);
-    bench.generator.check();
+    assert_eq!(bench.begin_anew(), (6, 1));
     bench.generator.cancel(poison.id);
     bench.run();
     for (place, (ask, pending)) in asks.iter().zip(&pending).enumerate() {
@@ -249,13 +235,8 @@ fn who_cannot_be_taken_back_to_before_its_guesses_fails_after_a_panic() {
 fn who_panics_in_the_middle_of_a_guess_fails_and_the_others_go_on() {
     let asks = vec![guesses::structured(); 6];
     let (mut bench, pending, poison) = panics_with_guesses(&asks, "matcher");
-    let abandoned = bench.generator.begin_anew();
-    assert_eq!((abandoned.moved.len(), abandoned.failed.len()), (6, 1));
-    for failed in abandoned.failed {
-        failed.fail(&bench.counters, ModelError::Closed);
-    }
+    assert_eq!(bench.begin_anew(), (6, 1));
     assert_eq!(poison.error(), ModelError::Closed);
-    bench.generator.take_over(abandoned.moved);
     bench.run();
     for (ask, pending) in asks.iter().zip(&pending) {
         check(ask, pending, 128, &local);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate_contract::{Decoder, DecoderShape, Sampled, StepSequence};
+use tidegate_contract::{Decoder, DecoderShape, ModelError, Sampled, StepSequence};
 
 use super::{DraftModel, Generator, Limits, StepPlan, Verdict};
 use crate::costs::StepSize;
@@ -227,6 +227,20 @@ impl Bench {
             self.generator.hand_on();
             self.generator.check();
         }
+    }
+
+    /// After a panic: what may go on does, and the rest is closed; how many of each.
+    fn begin_anew(&mut self) -> (usize, usize) {
+        let abandoned = self.generator.begin_anew();
+        assert!(abandoned.ended.is_empty());
+        self.generator.check();
+        let counts = (abandoned.moved.len(), abandoned.failed.len());
+        for failed in abandoned.failed {
+            failed.fail(&self.counters, ModelError::Closed);
+        }
+        self.generator.take_over(abandoned.moved);
+        self.generator.check();
+        counts
     }
 
     /// Steps until nothing is left; how many.

@@ -109,7 +109,8 @@ impl Shared {
     }
 
     /// Takes what this engine was asked and does not come to, for another to hand over (`by`). What follows one of these requests is
-    /// sent to that one, which knows where it went, from the moment on in which it cannot be found here any more.
+    /// sent to that one, which knows where it went, from the moment on in which it cannot be found here any more. What that one knew of
+    /// them before leads back here, and nowhere should it panic with them in its hands.
     pub(crate) fn taken_by<T>(
         &self,
         by: &Arc<Shared>,
@@ -118,8 +119,14 @@ impl Shared {
     ) -> T {
         let mut moves = self.moves();
         let taken = take();
-        for id in ids(&taken) {
-            moves.went(id, Arc::downgrade(by));
+        let ids = ids(&taken);
+        for id in &ids {
+            moves.went(*id, Arc::downgrade(by));
+        }
+        // Of two engines' at a time none is held: each may relieve the other.
+        drop(moves);
+        for id in ids {
+            by.keeps(id);
         }
         taken
     }
@@ -699,5 +706,26 @@ impl Drop for Engine {
                 let _ = thread.join();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_a_request_that_was_lost_between_two_engines_does_not_go_round() {
+        let [stalled, by] = [(); 2].map(|()| Engine::start(EngineOptions::default()));
+        let id = RequestId(7);
+        let follows = |engine: &Engine| {
+            let cancel = |permit| Command::Cancel(id, permit);
+            engine.shared.send_after(id, cancel)
+        };
+        // It waited there again after an earlier relief.
+        by.shared.went(id, &stalled.shared);
+        let taken = (stalled.shared).taken_by(&by.shared, || 5, |_| vec![id]);
+        assert_eq!(taken, 5);
+        assert!(follows(&stalled), "it is in the other's hands");
+        assert!(!follows(&by), "where it is nobody knows");
     }
 }

@@ -68,20 +68,30 @@ fn text_of(tokenizer: &Tokenizer, tokens: &[u32]) -> String {
 
 /// Templates of models that think, where the beginning of an answer stands otherwise. To transformers it is the last turn of
 /// the past; here it stands behind what a prompt ends with, as if the model had made it: behind thoughts that the prompt has
-/// opened, which are ended, or that it says there are none of; and Qwen3, GLM, Command and Solar are not told that there were
-/// none where they may think.
-const BEGUN_OTHERWISE: [&str; 10] = [
-    "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
-    "GLM-4.6",
-    "MiniMax-M2",
-    "NVIDIA-Nemotron-Nano-v2",
-    "Qwen-QwQ-32B",
-    "Qwen-Qwen3-0.6B",
-    "deepseek-ai-DeepSeek-R1-Distill-Llama-8B",
-    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
-    "google-gemma-4-31B-it",
-    "upstage-Solar-Open-100B",
+/// opened, which are ended, or that it says there are none of; and Qwen3 and GLM are not told that there were none where they
+/// may think. With each, what stands between its prompt and the answer: the end of thoughts that the prompt has opened, or
+/// what opens an answer.
+const BEGUN_OTHERWISE: [(&str, &str); 9] = [
+    (
+        "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+        "<|START_RESPONSE|>",
+    ),
+    ("GLM-4.6", ""),
+    ("MiniMax-M2", ENDS_THOUGHTS),
+    ("NVIDIA-Nemotron-Nano-v2", ENDS_THOUGHTS),
+    ("Qwen-QwQ-32B", ""),
+    ("Qwen-Qwen3-0.6B", ""),
+    ("deepseek-ai-DeepSeek-R1-Distill-Llama-8B", ENDS_THOUGHTS),
+    ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", ""),
+    ("google-gemma-4-31B-it", ""),
 ];
+
+const ENDS_THOUGHTS: &str = "\n</think>\n\n";
+
+fn before_answer(name: &str) -> Option<&'static str> {
+    let found = BEGUN_OTHERWISE.iter().find(|(other, _)| *other == name);
+    found.map(|(_, between)| *between)
+}
 
 #[test]
 fn prompts_are_those_of_transformers_with_every_kind_of_turn_and_argument() {
@@ -107,10 +117,10 @@ fn prompts_are_those_of_transformers_with_every_kind_of_turn_and_argument() {
             cases += 1;
             let made = made.map(|text| without_date(&text));
             if case == "begun" {
-                let otherwise = BEGUN_OTHERWISE.contains(&name.as_str());
+                let otherwise = before_answer(name).is_some();
                 assert_eq!(made.as_ref() != Ok(wanted), otherwise, "{name}: {made:?}");
             }
-            let otherwise = *begun && BEGUN_OTHERWISE.contains(&name.as_str());
+            let otherwise = *begun && before_answer(name).is_some();
             if !otherwise && made.as_ref() != Ok(wanted) {
                 differ.push(format!(
                     "{name} {case}:\n  got  {made:?}\n  want {wanted:?}"
@@ -125,4 +135,31 @@ fn prompts_are_those_of_transformers_with_every_kind_of_turn_and_argument() {
         differ.join("\n")
     );
     assert_eq!(cases, 249);
+}
+
+/// What transformers ends a prompt with is the same whether an answer was begun or not.
+#[test]
+fn an_answer_begun_of_a_model_that_thinks_stands_behind_the_prompt_of_transformers() {
+    let golden = golden();
+    for (name, between) in BEGUN_OTHERWISE {
+        let tokenizer = published(name);
+        for (case, without) in [
+            ("begun", "without_system"),
+            ("begun_not_thinking", "not_thinking"),
+        ] {
+            let Case {
+                messages,
+                arguments,
+                ..
+            } = &golden.cases[case];
+            let (begun, before) = messages.split_last().unwrap();
+            // The same turns without the last, in the prompt of an answer that is not begun.
+            assert_eq!(before, golden.cases[without].messages, "{name} {without}");
+            let made = tokenizer.encode_continued(before, begun, &[], arguments);
+            let made = without_date(&text_of(&tokenizer, &made.unwrap().tokens));
+            let prompt = &golden.prompts[name][without];
+            let wanted = format!("{prompt}{between}{}", begun.content);
+            assert_eq!(made, wanted, "{name} {case}");
+        }
+    }
 }

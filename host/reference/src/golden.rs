@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tidegate_contract::EncoderText;
 
 /// Decoders as directories of safetensors.
-pub const DECODERS: [&str; 21] = [
+pub const DECODERS: [&str; 24] = [
     "llama-tied-sharded-f32",
     "llama-odd-f16",
     "llama3-rope-bf16",
@@ -27,15 +27,18 @@ pub const DECODERS: [&str; 21] = [
     "gemma3-bf16",
     "qwen3-moe-f16",
     "qwen3-moe-all-window-bf16",
+    "qwen3-moe-one-bf16",
     "mixtral-bf16",
     "mixtral-one-f32",
+    "mixtral-odd-f16",
     "qwen2-moe-f16",
+    "qwen2-moe-all-bf16",
     "gpt-oss-one-bf16",
     "gpt-oss-all-f16",
 ];
 
 /// Decoders as GGUF files; each is one of [`DECODERS`] or a model of its own.
-pub const GGUF_DECODERS: [&str; 18] = [
+pub const GGUF_DECODERS: [&str; 19] = [
     "gguf-llama-f32",
     "gguf-llama-q8_0",
     "gguf-llama-q8_0-parts",
@@ -53,6 +56,7 @@ pub const GGUF_DECODERS: [&str; 18] = [
     "gguf-mixtral-bf16",
     "gguf-qwen2moe-f16",
     "gguf-qwen3moe-f16",
+    "gguf-qwen3moe-q4_k_m",
     "gguf-gpt-oss-bf16",
 ];
 
@@ -73,16 +77,20 @@ pub const REENCODED_DECODERS: [&str; 11] = [
 ];
 
 /// Decoders as other tools quantize them: what is expected is what the files say, which `Checkpoint::exact` gives.
-pub const PACKED_DECODERS: [&str; 10] = [
+pub const PACKED_DECODERS: [&str; 14] = [
     "gptq-llama-int4",
     "gptq-llama-int4-by-order",
     "gptq-phi3-int8",
+    "gptq-qwen3-moe-int4",
     "awq-qwen2-int4",
+    "awq-mixtral-int4",
     "compressed-llama-int4",
+    "compressed-qwen3-moe-int4",
     "compressed-mistral-int4-zeros",
     "compressed-llama-int8",
     "compressed-llama-fp8",
     "fp8-qwen3-blocks",
+    "fp8-qwen3-moe-blocks",
     "gpt-oss-mxfp4",
 ];
 
@@ -103,20 +111,24 @@ pub const ADAPTED_DECODERS: [&str; 12] = [
 ];
 
 /// Encoders of every family: what makes vectors, scores of labels, of texts and of tokens, and scores of pairs of texts.
-pub const ENCODERS: [&str; 19] = [
+pub const ENCODERS: [&str; 23] = [
     "bert-f16",
     "bert-first-token-bf16",
     "roberta-f16",
+    "xlm-roberta-bf16",
     "bert-classes-f32",
     "roberta-classes-bf16",
     "bert-relevance-f16",
     "roberta-relevance-bf16",
     "distilbert-f16",
+    "distilbert-head-of-96-bf16",
     "distilbert-classes-bf16",
     "modernbert-bf16",
+    "modernbert-head-of-96-f16",
     "modernbert-classes-f32",
     "modernbert-relevance-f16",
     "nomic-bert-f16",
+    "nomic-bert-heads-of-40-bf16",
     "qwen3-embedding-bf16",
     "mistral-embedding-f16",
     "bert-entities-f16",

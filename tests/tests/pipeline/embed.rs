@@ -51,6 +51,16 @@ fn vectors_of_a_whole_pipeline_are_those_of_sentence_transformers() {
             "",
             "rotary; in 2 of 4 layers tokens see 3 to each side",
         ),
+        (
+            "mistral-embedding-f16",
+            "",
+            "in 2 of 2 layers tokens see 9 before them",
+        ),
+        ("nomic-bert-f16", "", "rotary"),
+        ("bert-first-token-bf16", "", "learned"),
+        ("roberta-f16", "", "learned"),
+        ("xlm-roberta-bf16", "", "learned"),
+        ("distilbert-f16", "", "learned"),
         ("gguf-bert-f16", "model.gguf", "learned"),
     ] {
         let folder = root().join("host/reference/tests/golden").join(model);

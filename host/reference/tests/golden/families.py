@@ -467,6 +467,48 @@ DECODERS += [
         hub=hub(),
     ),
     Family(
+        # Heads of 40 that do not divide the width; no width or count is a multiple of four. No window.
+        "mixtral-odd-f16",
+        "MixtralForCausalLM",
+        MixtralConfig(
+            **shapes(67, 42, 23, 2, 3, 1, head_dim=40), num_local_experts=5, num_experts_per_tok=3,
+            rope_parameters=PLAIN_ROPE,
+        ),
+        F16,
+        [(64, 5), (64, 28)],
+        {"one expert fewer": {"num_experts_per_tok": 2}, "the last expert": last_expert("experts.down_proj")},
+        hub=hub(),
+    ),
+    Family(
+        # One expert, whose share is always 1; heads of 96.
+        "qwen3-moe-one-bf16",
+        "Qwen3MoeForCausalLM",
+        Qwen3MoeConfig(
+            **shapes(45, 42, 43, 2, 2, 1, head_dim=96, tie_word_embeddings=True), rope_parameters=PLAIN_ROPE,
+            num_experts=1, num_experts_per_tok=1, moe_intermediate_size=22, norm_topk_prob=True,
+        ),
+        BF16,
+        [(64, 5), (64, 26)],
+        {"the only expert": last_expert("experts.down_proj")},
+        hub=hub_moe,
+    ),
+    Family(
+        # Heads of 40; all experts are chosen, and none of the counts is a multiple of four.
+        "qwen2-moe-all-bf16",
+        "Qwen2MoeForCausalLM",
+        Qwen2MoeConfig(
+            **shapes(67, 80, 43, 2, 2, 1), rope_parameters=PLAIN_ROPE, num_experts=3, num_experts_per_tok=3,
+            moe_intermediate_size=18, shared_expert_intermediate_size=27, norm_topk_prob=True,
+        ),
+        BF16,
+        [(64, 6), (64, 27)],
+        {
+            "one expert fewer": {"num_experts_per_tok": 2},
+            "shared expert": filled("shared_expert.down_proj.weight", 0.0),
+        },
+        hub=hub_moe,
+    ),
+    Family(
         "qwen2-moe-f16",
         "Qwen2MoeForCausalLM",
         Qwen2MoeConfig(
@@ -552,6 +594,19 @@ WIDE = Family(
     [(64, 24)],
 )
 
+# The same, with experts.
+WIDE_EXPERTS = Family(
+    "qwen3-moe-wide",
+    "Qwen3MoeForCausalLM",
+    Qwen3MoeConfig(
+        **shapes(48, 256, 256, 1, 8, 2, head_dim=32), rope_parameters=PLAIN_ROPE, num_experts=3, num_experts_per_tok=2,
+        moe_intermediate_size=256, norm_topk_prob=True,
+    ),
+    F32,
+    [(64, 24)],
+    {"one expert fewer": {"num_experts_per_tok": 1}},
+)
+
 # With the layers that do not turn where llama.cpp has them, every fourth: only for a GGUF file.
 FOUR = Family(
     "smollm3-four",
@@ -599,14 +654,14 @@ def modernbert_shapes(**more) -> dict:
     return common | more
 
 
-def pooled(mode: str) -> dict[str, object]:
+def pooled(mode: str, width: int = 24) -> dict[str, object]:
     """The files of sentence-transformers beside a model that makes vectors."""
     kinds = ["Transformer", "Pooling", "Normalize"]
     modules = [
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for index, (kind, path) in enumerate(zip(kinds, ["", "1_Pooling", "2_Normalize"]))
     ]
-    return {"modules.json": modules, "1_Pooling/config.json": {"word_embedding_dimension": 24, f"pooling_mode_{mode}": True}}
+    return {"modules.json": modules, "1_Pooling/config.json": {"word_embedding_dimension": width, f"pooling_mode_{mode}": True}}
 
 
 def hub_modernbert(text: dict) -> dict:
@@ -667,7 +722,9 @@ ENCODERS = [
         BF16,
         [3, 21],
         pooling="first",
-        files={
+        texts=True,
+        files=pooled("cls_token")
+        | {
             "1_Pooling/config.json": {
                 "word_embedding_dimension": 24, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False,
                 "pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False,
@@ -684,6 +741,23 @@ ENCODERS = [
         F16,
         [1, 38],
         pooling="mean",
+        texts=True,
+    ),
+    Family(
+        # Heads of 40; no other width or count is a multiple of four.
+        "xlm-roberta-bf16",
+        "XLMRobertaModel",
+        XLMRobertaConfig(
+            **encoder_shapes(
+                vocab_size=67, hidden_size=80, intermediate_size=43, num_attention_heads=2, type_vocab_size=1,
+                layer_norm_eps=1e-5, bos_token_id=0, pad_token_id=1, eos_token_id=2,
+            )
+        ),
+        BF16,
+        [1, 9, 38],
+        pooling="first",
+        files=pooled("cls_token", 80),
+        texts=True,
     ),
     Family(
         "bert-classes-f32",
@@ -727,6 +801,16 @@ ENCODERS = [
     ),
     Family(
         "distilbert-f16", "DistilBertModel", DistilBertConfig(**distilbert_shapes()), F16, [1, 7, 40], pooling="mean",
+        texts=True,
+    ),
+    Family(
+        # One head of 96.
+        "distilbert-head-of-96-bf16",
+        "DistilBertModel",
+        DistilBertConfig(**distilbert_shapes(vocab_size=67, dim=96, n_layers=1, n_heads=1)),
+        BF16,
+        [1, 7, 40],
+        pooling="mean",
     ),
     Family(
         "distilbert-classes-bf16",
@@ -738,6 +822,15 @@ ENCODERS = [
     Family(
         "modernbert-bf16", "ModernBertModel", ModernBertConfig(**modernbert_shapes()), BF16, [1, 7, 48], pooling="mean",
         texts=True,
+    ),
+    Family(
+        # One head of 96, in a layer that sees all and one that sees 3 positions to each side.
+        "modernbert-head-of-96-f16",
+        "ModernBertModel",
+        ModernBertConfig(**modernbert_shapes(vocab_size=67, hidden_size=96, num_hidden_layers=2, num_attention_heads=1)),
+        F16,
+        [1, 9, 48],
+        pooling="mean",
     ),
     Family(
         "modernbert-classes-f32",
@@ -772,6 +865,22 @@ ENCODERS = [
             max_position_embeddings=48, type_vocab_size=2,
         ),
         F16,
+        [1, 9, 44],
+        hub=hub_nomic,
+        foreign=True,
+        pooling="mean",
+        pairs=True,
+        texts=True,
+    ),
+    Family(
+        # Heads of 40.
+        "nomic-bert-heads-of-40-bf16",
+        "NomicBertModel",
+        NomicBertConfig(
+            vocab_size=67, hidden_size=80, intermediate_size=43, num_hidden_layers=1, num_attention_heads=2,
+            max_position_embeddings=48, type_vocab_size=2,
+        ),
+        BF16,
         [1, 9, 44],
         hub=hub_nomic,
         foreign=True,
@@ -838,6 +947,7 @@ ENCODERS = [
         hub=hub(),
         pooling="mean",
         files=pooled("mean_tokens"),
+        texts=True,
     ),
 ]
 

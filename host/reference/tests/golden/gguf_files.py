@@ -134,6 +134,8 @@ FILES = [
     Gguf("gguf-llama-q8_0-parts", "llama-tied-sharded-f32", "llama", always(Kind.Q8_0), part=8),
     # MOSTLY_Q4_K_M.
     Gguf("gguf-llama-q4_k_m", "llama-tied-sharded-f32", "llama", always(Kind.F32), ftype=15),
+    # The same of experts.
+    Gguf("gguf-qwen3moe-q4_k_m", "qwen3-moe-wide", "qwen3moe", always(Kind.F32), passing=True, ftype=15),
     Gguf("gguf-llama-q4_1", "llama-tied-sharded-f32", "llama", always(Kind.Q4_1)),
     Gguf("gguf-llama-q5_0", "llama-tied-sharded-f32", "llama", always(Kind.Q5_0), without_pre=True),
     Gguf("gguf-llama-q5_1", "llama-tied-sharded-f32", "llama", always(Kind.Q5_1)),

@@ -46,10 +46,10 @@ from torch.overrides import TorchFunctionMode
 
 from adapters import ADAPTED, golden_adapters
 from cross_encoders import golden_pairs
-from families import DECODERS, ENCODERS, FOUR, PASSING_ENCODERS, WIDE
+from families import DECODERS, ENCODERS, FOUR, PASSING_ENCODERS, WIDE, WIDE_EXPERTS
 from gguf_encoders import write_encoder
 from gguf_files import ENCODER_FILES, FILES, write_gguf
-from packed_files import PACKED, pack_model
+from packed_files import PACKED, pack_model, part_of
 from sentence_encoders import golden_texts
 from token_classifiers import golden_entities
 from safetensors.torch import load_file, save_file
@@ -227,7 +227,7 @@ def golden_encoder(family) -> None:
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text(json.dumps(text, indent=1) + "\n")
     if family.texts:
-        golden_texts(family, folder)
+        golden_texts(family, folder, model if family.foreign else None)
 
 
 def encode(family, model, tokens: torch.Tensor, given: dict) -> torch.Tensor:
@@ -288,7 +288,7 @@ def golden_gguf_encoder(file) -> None:
 
 def golden_gguf(file) -> None:
     """A GGUF file has its source's tokens; what is expected is the source with the tensors that the file holds."""
-    family = next(family for family in DECODERS + [WIDE, FOUR] if family.name == file.source)
+    family = next(family for family in DECODERS + [WIDE, WIDE_EXPERTS, FOUR] if family.name == file.source)
     if file.passing:
         make(family)
         golden_decoder(family)
@@ -327,7 +327,7 @@ def golden_packed(packed) -> None:
         expected.append(run(model, torch.tensor([case["tokens"]]))[case["positions"]])
     sums = {}
     for name in stored:
-        tensor, name = in_order(name, said[name].to(torch.float32), tensors)
+        tensor, name = in_order(name, part_of(said, name).to(torch.float32), tensors)
         sums[name] = zlib.crc32(tensor.numpy().tobytes())
     write(folder, {"cases": golden["cases"], "dequantized": sums}, expected)
 

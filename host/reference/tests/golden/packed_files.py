@@ -11,6 +11,7 @@ The packing is that of the tools themselves:
 What is expected is the source with what these tensors say, in float64.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -158,9 +159,10 @@ def mxfp4(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return blocks.to(torch.uint8), (exponents + 127).to(torch.uint8)
 
 
-def compressed(weights: dict, format: str) -> dict:
+def compressed(weights: dict, format: str, *ignored: str) -> dict:
     return {
-        "quant_method": "compressed-tensors", "format": format, "quantization_status": "compressed", "ignore": ["lm_head"],
+        "quant_method": "compressed-tensors", "format": format, "quantization_status": "compressed",
+        "ignore": ["lm_head", *ignored],
         "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": None}},
     }
 
@@ -214,6 +216,40 @@ PACKED = [
         compressed({"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}, "float-quantized"),
         fp8(None),
     ),
+    # Experts, each by itself as they are published; what chooses them stays as it is.
+    Packed(
+        "gptq-qwen3-moe-int4", "qwen3-moe-all-window-bf16",
+        {"quant_method": "gptq", "bits": 4, "group_size": 16, "desc_act": False, "sym": False},
+        gptq(4, 16, False),
+        ("self_attn", "experts"),
+    ),
+    Packed(
+        "awq-mixtral-int4", "mixtral-one-f32",
+        {
+            "quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm", "zero_point": True,
+            "modules_to_not_convert": ["gate"],
+        },
+        awq(32),
+        ("self_attn", "experts"),
+    ),
+    Packed(
+        "compressed-qwen3-moe-int4", "qwen3-moe-all-window-bf16",
+        compressed(
+            {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}, "pack-quantized",
+            "re:.*mlp.gate$",
+        ),
+        compressed_words(4, 32, True),
+        ("self_attn", "experts"),
+    ),
+    Packed(
+        "fp8-qwen3-moe-blocks", "qwen3-moe-f16",
+        {
+            "quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [16, 20],
+            "modules_to_not_convert": ["lm_head", "model.layers.0.mlp.gate", "model.layers.2.mlp.gate"],
+        },
+        fp8((16, 20)),
+        ("self_attn", "experts", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"),
+    ),
     Packed(
         "gpt-oss-mxfp4", "gpt-oss-all-f16",
         {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},
@@ -222,10 +258,28 @@ PACKED = [
 ]
 
 
+# A matrix of one expert, as its maker names it, and Mixtral's names of the three.
+EXPERT = re.compile(r"(.*\.)(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight")
+MIXTRAL = {"w1": "gate_proj", "w3": "up_proj", "w2": "down_proj"}
+
+
+def part_of(state: dict, name: str) -> torch.Tensor:
+    """The part of transformers' state that a tensor of a file is: experts lie together there, each gate above its up."""
+    expert = EXPERT.fullmatch(name)
+    if not expert:
+        return state[name.replace("block_sparse_moe.gate", "mlp.gate")]
+    layer, index, matrix = expert.groups()
+    matrix = MIXTRAL.get(matrix, matrix)
+    if matrix == "down_proj":
+        return state[f"{layer}mlp.experts.down_proj"][int(index)]
+    gate, up = state[f"{layer}mlp.experts.gate_up_proj"][int(index)].chunk(2)
+    return gate if matrix == "gate_proj" else up
+
+
 def pack_model(packed: Packed, config: dict, state: dict, stored: dict):
     """`config.json` and the tensors of a packed model, and the state that they say. `stored` is as the source stores it."""
     config = config | {"quantization_config": packed.config}
-    tensors, said = {}, dict(state)
+    tensors, said = {}, {name: tensor.clone() for name, tensor in state.items()}
     for name, tensor in stored.items():
         if packed.pack is None and name.endswith(("gate_up_proj", "down_proj")):
             blocks, scales = mxfp4(tensor)
@@ -240,6 +294,7 @@ def pack_model(packed: Packed, config: dict, state: dict, stored: dict):
         parts, says = packed.pack(name, tensor)
         for part, value in parts.items():
             tensors[name.removesuffix("weight") + part] = value
-        assert says.shape == said[name].shape
-        said[name] = says
+        part = part_of(said, name)
+        assert says.shape == part.shape
+        part.copy_(says)
     return config, tensors, said

@@ -6,6 +6,7 @@ Beside a model it writes `tokenizer.json` (letters and their continuations as wo
 
 import json
 import string
+import tempfile
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -15,9 +16,13 @@ from transformers import PreTrainedTokenizerFast
 TEXTS = ["how wide", "the river is wide", "?", "bread", "how wide is the river here"]
 
 
-def golden_texts(family, folder) -> None:
-    """A decoder's texts end with a token, an encoder's begin with one too."""
+def golden_texts(family, folder, model=None) -> None:
+    """A decoder's texts end with a token, an encoder's begin with one too. `model`, where transformers does not read the
+    folder's own configuration."""
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    if family.config.pad_token_id == 1:
+        # The RoBERTa family counts positions by what is not padding.
+        names = ["[CLS]", "[PAD]", "[SEP]", "[UNK]"]
     letters = list(string.ascii_lowercase)
     vocabulary = {name: index for index, name in enumerate(names + letters + ["##" + letter for letter in letters])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
@@ -27,11 +32,17 @@ def golden_texts(family, folder) -> None:
         single="$A [SEP]" if family.pooling == "last" else "[CLS] $A [SEP]",
         special_tokens=[(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")],
     )
-    PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", sep_token="[SEP]",
         model_max_length=family.config.max_position_embeddings, model_input_names=["input_ids", "attention_mask"],
-    ).save_pretrained(folder)
-    encoder = SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+    )
+    tokenizer.save_pretrained(folder)
+    with tempfile.TemporaryDirectory() as readable:
+        if model:
+            model.to(torch.float32).save_pretrained(readable)
+            tokenizer.save_pretrained(readable)
+        read = readable if model else str(folder)
+        encoder = SentenceTransformer(read, device="cpu", model_kwargs={"dtype": torch.float32})
     # One by one: nothing is padded.
     vectors = [encoder.encode(text, normalize_embeddings=True, convert_to_numpy=True) for text in TEXTS]
     vectors = [[float(x) for x in vector] for vector in vectors]

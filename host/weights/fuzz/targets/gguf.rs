@@ -7,7 +7,7 @@ mod common;
 
 use std::path::Path;
 
-use common::made::{BLOCKS, Files, Value, gguf, gguf_encoder, gguf_in};
+use common::made::{BLOCKS, Files, OF_EXPERTS, Value, gguf, gguf_encoder, gguf_experts, gguf_in};
 use libfuzzer_sys::fuzz_target;
 use tidegate_weights::{Checkpoint, gguf_nearest, gguf_summary, gguf_vocabulary};
 
@@ -59,6 +59,11 @@ fn seeds() -> Vec<Vec<u8>> {
         let mut file = gguf_encoder(nomic);
         seeds.push([&[1], file.bytes().as_slice()].concat());
         // The header alone fits into what is fuzzed.
+        file.tensors.iter_mut().for_each(|tensor| tensor.3.clear());
+        seeds.push([&[0], file.bytes().as_slice()].concat());
+    }
+    for architecture in OF_EXPERTS {
+        let mut file = gguf_experts(architecture);
         file.tensors.iter_mut().for_each(|tensor| tensor.3.clear());
         seeds.push([&[0], file.bytes().as_slice()].concat());
     }

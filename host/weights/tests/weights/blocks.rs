@@ -7,7 +7,7 @@ use tidegate_weights::{
 };
 
 use crate::goldens::golden;
-use crate::made::{BLOCKS, Files, Gguf, Value, gguf, gguf_in};
+use crate::made::{BLOCKS, Files, Gguf, gguf_experts, gguf_in};
 use crate::probe::probe;
 
 const GATE: DecoderTensor = DecoderTensor::Layer(0, LayerTensor::Gate);
@@ -214,22 +214,17 @@ fn a_file_of_llama_cpp_s_own_making_holds_what_it_fell_back_to() {
     assert_eq!(names, [("q5_0", 12)]);
 }
 
-/// [`gguf`] with two experts, whose router is of the type of this number in these bytes.
+/// [`gguf_experts`] of Mixtral, whose router is of the type of this number in these bytes.
 fn with_router(kind: u32, bytes: Vec<u8>) -> Checkpoint {
-    let mut file = gguf()
-        .set("llama.expert_count", Value::U32(2))
-        .set("llama.expert_used_count", Value::U32(1));
-    file.tensors.retain(|(name, ..)| {
-        let dense = ["gate", "up", "down"].map(|part| format!("blk.0.ffn_{part}.weight"));
-        !dense.contains(name)
-    });
-    for part in ["gate", "up", "down"] {
-        let name = format!("blk.0.ffn_{part}_exps.weight");
-        let zeros = vec![0; 2 * 2 * 32 * 32];
-        file.tensors.push((name, vec![32, 32, 2], 1, zeros));
-    }
-    let name = "blk.0.ffn_gate_inp.weight".to_owned();
-    file.tensors.push((name, vec![32, 2], kind, bytes));
+    let mut file = gguf_experts("llama");
+    let mut tensors = file.tensors.iter_mut();
+    let router = tensors.find(|(name, ..)| name == "blk.0.ffn_gate_inp.weight");
+    *router.unwrap() = (
+        "blk.0.ffn_gate_inp.weight".to_owned(),
+        vec![32, 2],
+        kind,
+        bytes,
+    );
     let files = Files::default().with("m.gguf", file.bytes());
     let checkpoint = Checkpoint::open(Path::new("m.gguf"), &files).unwrap();
     checkpoint.check().unwrap();

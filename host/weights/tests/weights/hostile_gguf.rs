@@ -7,7 +7,7 @@ use tidegate_weights::{
     Checkpoint, CheckpointError, DecoderTensor, EncoderHead, LayerTensor, Pooling, gguf_vocabulary,
 };
 
-use crate::made::{Files, Gguf, Value, gguf, gguf_encoder};
+use crate::made::{Files, Gguf, OF_EXPERTS, Value, gguf, gguf_encoder, gguf_experts};
 use crate::probe::probe;
 
 pub(super) fn open(bytes: Vec<u8>) -> Result<Checkpoint, CheckpointError> {
@@ -54,6 +54,16 @@ fn the_file_that_is_spoilt_below_is_whole_to_begin_with() {
         ..gguf()
     };
     open(version_2.bytes()).unwrap().check().unwrap();
+}
+
+/// They are what is fuzzed, too.
+#[test]
+fn files_of_experts_of_every_architecture_are_whole_to_begin_with() {
+    for (architecture, tensors) in OF_EXPERTS.into_iter().zip([15, 22, 17, 27]) {
+        let checkpoint = open(gguf_experts(architecture).bytes()).unwrap();
+        checkpoint.check().unwrap();
+        assert_eq!(probe(&checkpoint), tensors, "{architecture}");
+    }
 }
 
 #[test]

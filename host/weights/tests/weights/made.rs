@@ -527,6 +527,88 @@ pub(crate) fn gguf_in(number: u32) -> Gguf {
     file
 }
 
+/// Architectures of GGUF files with experts; `llama` is Mixtral.
+pub(crate) const OF_EXPERTS: [&str; 4] = ["llama", "qwen2moe", "qwen3moe", "gpt-oss"];
+
+/// [`gguf`] of one of [`OF_EXPERTS`] with two experts, of which each row goes through one. Their matrices are f16.
+pub(crate) fn gguf_experts(architecture: &str) -> Gguf {
+    let mut file = gguf();
+    for (key, _) in &mut file.keys {
+        *key = key.replace("llama.", &format!("{architecture}."));
+    }
+    let key = |name: &str| format!("{architecture}.{name}");
+    let text = |text: &str| Value::Text(text.into());
+    file = file
+        .set("general.architecture", text(architecture))
+        .set(&key("expert_count"), Value::U32(2))
+        .set(&key("expert_used_count"), Value::U32(1));
+    file.tensors.retain(|(name, ..)| {
+        let dense = ["gate", "up", "down"].map(|part| format!("blk.0.ffn_{part}.weight"));
+        !dense.contains(name)
+    });
+    let mut matrix = |name: &str, shape: &[u64]| {
+        let elements: u64 = shape.iter().product();
+        let bytes = halves(elements as usize, false);
+        (file.tensors).push((format!("blk.0.{name}.weight"), shape.to_vec(), 1, bytes));
+    };
+    for part in ["gate", "up", "down"] {
+        matrix(&format!("ffn_{part}_exps"), &[32, 32, 2]);
+    }
+    matrix("ffn_gate_inp", &[32, 2]);
+    if architecture == "qwen2moe" {
+        for part in ["gate", "up", "down"] {
+            matrix(&format!("ffn_{part}_shexp"), &[32, 32]);
+        }
+    }
+    let mut floats = |name: &str, shape: &[u64]| {
+        let elements: u64 = shape.iter().product();
+        let bytes = (0..elements).flat_map(|_| 1f32.to_le_bytes()).collect();
+        (file.tensors).push((format!("blk.0.{name}"), shape.to_vec(), 0, bytes));
+    };
+    let rows = [("q", 16), ("k", 8), ("v", 8)];
+    match architecture {
+        "qwen2moe" => {
+            floats("ffn_gate_inp_shexp.weight", &[32]);
+            for (part, rows) in rows {
+                floats(&format!("attn_{part}.bias"), &[rows]);
+            }
+        }
+        "qwen3moe" => ["q", "k"]
+            .iter()
+            .for_each(|part| floats(&format!("attn_{part}_norm.weight"), &[8])),
+        "gpt-oss" => {
+            for (part, rows) in rows {
+                floats(&format!("attn_{part}.bias"), &[rows]);
+            }
+            floats("attn_output.bias", &[32]);
+            floats("attn_sinks.weight", &[2]);
+            floats("ffn_gate_inp.bias", &[2]);
+            for part in ["gate", "up", "down"] {
+                floats(&format!("ffn_{part}_exps.bias"), &[32, 2]);
+            }
+            for (name, ..) in &mut file.tensors {
+                *name = name.replace("ffn_norm", "post_attention_norm");
+            }
+            file = file
+                .set(&key("attention.sliding_window"), Value::U32(4))
+                .set(&key("rope.scaling.type"), text("yarn"))
+                .set(&key("rope.scaling.factor"), Value::F32(2.0))
+                .set(&key("rope.scaling.original_context_length"), Value::U32(32))
+                .set(&key("rope.scaling.yarn_beta_fast"), Value::F32(32.0))
+                .set(&key("rope.scaling.yarn_beta_slow"), Value::F32(1.0));
+        }
+        _ => {}
+    }
+    if architecture != "llama" {
+        file = file.set(&key("expert_feed_forward_length"), Value::U32(32));
+    }
+    if architecture == "qwen2moe" {
+        let shared = key("expert_shared_feed_forward_length");
+        file = file.set(&shared, Value::U32(32));
+    }
+    file
+}
+
 /// A block of q4_0 or q8_0 with so many bytes of numbers.
 fn block(row: usize, numbers: usize) -> Vec<u8> {
     let scale = (0x2000u16 + row as u16).to_le_bytes();

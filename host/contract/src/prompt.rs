@@ -31,6 +31,22 @@ pub struct PromptTemplate {
     pub parts: Vec<PromptPart>,
 }
 
+impl PromptTemplate {
+    /// The same behind a text.
+    #[must_use]
+    pub fn behind(mut self, mut text: String) -> PromptTemplate {
+        match self.parts.first_mut() {
+            _ if text.is_empty() => {}
+            Some(PromptPart::Text(first)) => {
+                text.push_str(first);
+                *first = text;
+            }
+            _ => self.parts.insert(0, PromptPart::Text(text)),
+        }
+        self
+    }
+}
+
 /// A prompt that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
@@ -143,6 +159,19 @@ mod tests {
         PromptPart::Field {
             path: path.iter().map(|name| (*name).to_owned()).collect(),
             optional,
+        }
+    }
+
+    #[test]
+    fn a_text_before_a_prompt_is_part_of_its_first_text() {
+        let parse = |text| PromptTemplate::parse(text).unwrap();
+        for (prompt, behind) in [
+            ("Hi {name}", "q: Hi {name}"),
+            ("{name}", "q: {name}"),
+            ("", "q: "),
+        ] {
+            assert_eq!(parse(prompt).behind("q: ".to_owned()), parse(behind));
+            assert_eq!(parse(prompt).behind(String::new()), parse(prompt));
         }
     }
 

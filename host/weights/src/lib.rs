@@ -31,7 +31,7 @@ pub use checkpoint::{Checkpoint, FileBytes, ReadFile, ReadWhole};
 pub use config::{
     Activation, Architecture, ClampedGate, ConfigError, EncoderBiases, EncoderConfig, EncoderHead,
     EncoderLayer, Experts, HeadActivation, LayerConfig, ModelConfig, Pooling, Quantization, Rope,
-    RopeScaling, Scoring,
+    RopeScaling, Scoring, TextPrompts,
 };
 pub use convert::{ConvertError, ConvertReport, convert};
 pub use error::{CheckpointError, TensorError};

@@ -7,11 +7,17 @@ use tidegate_tests::{Workspace, root};
 
 /// A pipeline that writes vectors of texts.
 fn embedding(model: &Path, texts: &Value) -> Workspace {
+    embedding_behind(None, model, texts)
+}
+
+/// The same of texts behind a prompt of the model.
+fn embedding_behind(prompt: Option<&str>, model: &Path, texts: &Value) -> Workspace {
+    let prompt = prompt.map_or_else(String::new, |name| format!("prompt-name = {name:?}\n"));
     let workspace = Workspace::new("");
     workspace.pipeline(&format!(
         "[pipeline]\nname = \"texts\"\n[source.texts]\ntype = \"file\"\npaths = [\"texts.jsonl\"]\n\
          [model.embedder]\npath = {model:?}\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
-         text = \"{{text}}\"\n[sink.out]\ntype = \"file\"\npath = \"out.jsonl\"\n"
+         text = \"{{text}}\"\n{prompt}[sink.out]\ntype = \"file\"\npath = \"out.jsonl\"\n"
     ));
     let lines = texts.as_array().unwrap().iter();
     let lines: String = lines
@@ -23,7 +29,10 @@ fn embedding(model: &Path, texts: &Value) -> Workspace {
 
 /// The vectors that it writes.
 fn vectors(model: &Path, texts: &Value) -> Vec<Vec<f64>> {
-    let workspace = embedding(model, texts);
+    vectors_of(&embedding(model, texts))
+}
+
+fn vectors_of(workspace: &Workspace) -> Vec<Vec<f64>> {
     workspace.run_pipeline();
     let lines = workspace.json_lines("out.jsonl");
     let numbers = |line: &Value| -> Vec<f64> {
@@ -71,21 +80,69 @@ fn vectors_of_a_whole_pipeline_are_those_of_sentence_transformers() {
         let workspace = Workspace::new("");
         let texts = std::fs::read(folder.join("texts.json")).unwrap();
         let texts: Value = serde_json::from_slice(&texts).unwrap();
-        let wanted = texts["vectors"].as_array().unwrap();
         let found = vectors(&path, &texts["texts"]);
-        assert_eq!(found.len(), wanted.len(), "{model}");
-        for (found, wanted) in found.iter().zip(wanted) {
-            let wanted = wanted.as_array().unwrap();
-            assert_eq!(found.len(), wanted.len(), "{model}");
-            for (x, y) in found.iter().zip(wanted) {
-                let apart = (x - y.as_f64().unwrap()).abs();
-                assert!(apart < 1e-4, "{model}: {found:?}");
-            }
-        }
+        assert_vectors(&found, &texts["vectors"], model);
         let said = info(&workspace, &path);
         assert!(said.contains("embeddings: vectors of"), "{said}");
         assert!(said.contains(says), "{said}");
     }
+}
+
+#[track_caller]
+fn assert_vectors(found: &[Vec<f64>], wanted: &Value, model: &str) {
+    let wanted = wanted.as_array().unwrap();
+    assert_eq!(found.len(), wanted.len(), "{model}");
+    for (found, wanted) in found.iter().zip(wanted) {
+        let wanted = wanted.as_array().unwrap();
+        assert_eq!(found.len(), wanted.len(), "{model}");
+        for (x, y) in found.iter().zip(wanted) {
+            let apart = (x - y.as_f64().unwrap()).abs();
+            assert!(apart < 1e-4, "{model}: {found:?}");
+        }
+    }
+}
+
+/// Of one model without a usual prompt, and of one with `passage`.
+#[test]
+fn a_prompt_of_the_model_stands_before_texts_where_a_stage_or_the_model_says_so() {
+    for (model, says) in [
+        (
+            "qwen3-embedding-bf16",
+            "document, query; none of them where a stage names none",
+        ),
+        (
+            "mistral-embedding-f16",
+            "passage, query; passage where a stage names none",
+        ),
+    ] {
+        let path = root().join("host/reference/tests/golden").join(model);
+        let texts = std::fs::read(path.join("texts.json")).unwrap();
+        let texts: Value = serde_json::from_slice(&texts).unwrap();
+        let named = texts["named"].as_object().unwrap();
+        assert!(named.contains_key("query"));
+        for (name, wanted) in named {
+            let workspace = embedding_behind(Some(name), &path, &texts["texts"]);
+            assert_vectors(&vectors_of(&workspace), wanted, model);
+        }
+        // None, also where one is usual.
+        let none = embedding_behind(Some(""), &path, &texts["texts"]);
+        let without = vectors_of(&none);
+        let usual = vectors(&path, &texts["texts"]);
+        assert_eq!(without == usual, model == "qwen3-embedding-bf16");
+        assert!(info(&none, &path).contains(says), "{}", info(&none, &path));
+        let other = embedding_behind(Some("summary"), &path, &texts["texts"]);
+        let checked = other.run(&["check", "pipeline.toml"]);
+        let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert_ne!(checked.status.code(), Some(0));
+        let wrong = "prompt-name: is \"summary\", which is no prompt of model \"embedder\"; it has";
+        assert!(said.contains(wrong), "{said}");
+    }
+    let roberta = root().join("host/reference/tests/golden/roberta-f16");
+    let texts = json!(["bread"]);
+    let checked =
+        embedding_behind(Some("query"), &roberta, &texts).run(&["check", "pipeline.toml"]);
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(said.contains("has no prompts"), "{said}");
 }
 
 #[test]

@@ -246,11 +246,61 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
                     ));
                 }
             }
-            Ask::Embed | Ask::Recognize { .. } => {}
+            Ask::Embed => {
+                let wrong = text_prompt_mistake(kind, file, &model.name);
+                found.extend(wrong.map(|what| pipeline.mistake_of_prompt_name(stage, what)));
+            }
+            Ask::Recognize { .. } => {}
         }
     }
     found.extend(pinned::mistakes(pipeline, index, file));
     found
+}
+
+/// What stands before the texts of a stage that wants vectors; none where the model has no prompt of the name.
+pub(crate) fn text_prompt<'f>(stage: &ModelStage, file: &'f ModelFile) -> Option<&'f str> {
+    match file.checkpoint.encoder() {
+        Some(config) => config.prompts.get(stage.prompt_name()),
+        None => Some(""),
+    }
+}
+
+/// Why a stage's texts cannot have it before them.
+fn text_prompt_mistake(stage: &ModelStage, file: &ModelFile, model: &str) -> Option<String> {
+    let Some(prompt) = text_prompt(stage, file) else {
+        let prompts = file
+            .checkpoint
+            .encoder()
+            .map(|config| &config.prompts.named);
+        let names: Vec<String> = (prompts.into_iter().flat_map(|named| named.keys()))
+            .map(|name| format!("{name:?}"))
+            .collect();
+        let name = stage.prompt_name().unwrap_or_default();
+        return Some(match names.is_empty() {
+            true => format!(
+                "is {name:?}, and model {model:?} has no prompts (config_sentence_transformers.json); write what its \
+                 makers say into text"
+            ),
+            false => format!(
+                "is {name:?}, which is no prompt of model {model:?}; it has {}",
+                names.join(", ")
+            ),
+        });
+    };
+    let taken = file
+        .tokenizer
+        .encode_text(prompt)
+        .map(|tokens| tokens.len());
+    let context = file.own_context();
+    match taken {
+        Err(error) => Some(format!(
+            "names a prompt that the model's tokenizer does not take: {error}"
+        )),
+        Ok(taken) if taken >= context => Some(format!(
+            "names a prompt of {taken} tokens, which leaves none of the {context} of model {model:?} for a text"
+        )),
+        Ok(_) => None,
+    }
 }
 
 /// Positions that are no room for a user message: those of the chat template, which may write a page of its own, and of

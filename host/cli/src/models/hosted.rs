@@ -19,7 +19,7 @@ use tidegate_text::Tokenizer;
 use tidegate_weights::adapted_digest;
 
 use super::biased;
-use super::fit::{adapting, around_prompt, asking, bias, mistakes};
+use super::fit::{adapting, around_prompt, asking, bias, mistakes, text_prompt};
 use super::gpu::{Adapters, Used};
 use super::open::{ModelFile, Splits, name, read_lora};
 use super::pinned;
@@ -55,6 +55,8 @@ struct Last {
     loaded: bool,
     /// What the biases of each of its stages mean.
     biases: Vec<Vec<(u32, f32)>>,
+    /// What stands before the texts of each of its stages.
+    text_prompts: Vec<String>,
     /// Its low-rank adapters, in the order of their numbers.
     adapted: Vec<Adapted>,
 }
@@ -101,6 +103,14 @@ impl HostedModel {
         place
             .and_then(|place| biases.into_iter().nth(place))
             .unwrap_or_default()
+    }
+
+    /// What stands before the texts of a stage that wants vectors, by the stage's index in the pipeline.
+    pub(crate) fn text_prompt(&self, stage: usize) -> String {
+        let place = asking(&self.pipeline, self.index).position(|(index, ..)| index == stage);
+        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
+        let prompt = place.and_then(|place| last.text_prompts.get(place));
+        prompt.cloned().unwrap_or_default()
     }
 
     /// Its place among the pipeline's models.
@@ -179,6 +189,12 @@ impl HostedModel {
         if !same {
             return Err(ModelRefused::Refused(
                 "logit-bias means other tokens in its vocabulary; start the pipeline with it"
+                    .to_owned(),
+            ));
+        }
+        if text_prompts(&self.pipeline, self.index, &file) != before.text_prompts {
+            return Err(ModelRefused::Refused(
+                "it has another prompt for the texts of a stage; start the pipeline with it"
                     .to_owned(),
             ));
         }
@@ -421,6 +437,7 @@ fn load(
         "model loaded"
     );
     let last = Last {
+        text_prompts: text_prompts(pipeline, index, file),
         path: file.path.clone(),
         tokenizer: file.tokenizer.clone(),
         facts,
@@ -430,6 +447,18 @@ fn load(
         adapted,
     };
     Ok((handle, last))
+}
+
+/// What stands before the texts of each stage that asks a model: nothing where it makes no vectors.
+fn text_prompts(pipeline: &Pipeline, index: usize, file: &ModelFile) -> Vec<String> {
+    let stages = asking(pipeline, index);
+    let prompts = stages.map(|(_, _, kind)| match &kind.ask {
+        Ask::Embed => text_prompt(kind, file).unwrap_or_default().to_owned(),
+        Ask::Generate(_) | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => {
+            String::new()
+        }
+    });
+    prompts.collect()
 }
 
 /// What the biases of each stage that asks a model mean.

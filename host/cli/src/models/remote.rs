@@ -187,6 +187,14 @@ pub(crate) fn mistakes(
             );
             found.push(pipeline.mistake_of_pin(stage, what));
         }
+        if kind.prompt_name().is_some() {
+            let what = format!(
+                "has no place where another server has the model: what {:?} puts before texts is for that to say; write \
+                 yours into text",
+                model.name
+            );
+            found.push(pipeline.mistake_of_prompt_name(stage, what));
+        }
         match (&kind.ask, &remote.protocol) {
             (Ask::Generate(generate), RemoteProtocol::OpenAi { vllm, .. }) => {
                 let wrong = untold(generate, *vllm);

@@ -81,6 +81,16 @@ impl Served {
         self.hosted().map_or(0, |model| model.special_tokens())
     }
 
+    /// What stands before the texts of a stage that wants vectors, by the stage's index in the pipeline. What another server puts
+    /// there is its own.
+    pub(crate) fn text_prompt(&self, stage: usize) -> String {
+        match self {
+            Served::Hosted(model) => model.text_prompt(stage),
+            // Adapters are of models that make text.
+            Served::Lora(_) | Served::Remote(_) => String::new(),
+        }
+    }
+
     /// What the biases of a stage mean, by the stage's index in the pipeline.
     pub(crate) fn biases(&self, stage: usize, generate: &Generate) -> Vec<(u32, f32)> {
         match self {

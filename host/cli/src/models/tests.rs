@@ -10,8 +10,8 @@ use tidegate_contract::{
     Answer, Made, Message, Model, ModelError, ModelTask, Parameters, Prompt, Reply, Request,
     RequestId, Role,
 };
-use tidegate_control::ReplicaState;
 use tidegate_control::config::{self, Pipeline};
+use tidegate_control::{ModelRefused, ReplicaState};
 use tidegate_weights::{LayerTensor, Lora};
 
 use super::gpu::{Used, UsedAdapter};
@@ -636,6 +636,35 @@ fn a_replica_whose_adapter_is_not_there_is_left_out_and_the_others_serve() {
     }
     let none = adapters.get_all(&[Some("no such"), Some("nor this")]);
     assert!(none.err().unwrap().to_string().contains("no such"));
+}
+
+#[test]
+fn a_model_that_puts_something_else_before_texts_does_not_take_the_place_of_another() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference/tests/golden");
+    let [first, other] =
+        ["mistral-embedding-f16", "qwen3-embedding-bf16"].map(|name| golden.join(name));
+    // Both have a prompt `query`, of other words; the first has one where a stage names none.
+    for (says, replaced) in [
+        ("", false),
+        ("prompt-name = \"query\"", false),
+        ("prompt-name = \"\"", true),
+    ] {
+        let pipeline = Arc::new(pipeline_of(&format!(
+            "[model.embedder]\npath = {first:?}\nadapter = \"cpu\"\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
+             text = \"{{text}}\"\n{says}\n"
+        )));
+        let embedder = (pipeline.models.iter()).position(|model| model.name == "embedder");
+        let adapters = Arc::new(Adapters::new(pipeline.engine));
+        let used = adapters.get_all(&[Some("cpu")]).unwrap();
+        let model = HostedModel::load(&pipeline, embedder.unwrap(), &adapters, used).unwrap();
+        match (model.replace(Some(&other)), replaced) {
+            (Ok(_), true) => {}
+            (Err(ModelRefused::Refused(why)), false) => {
+                assert!(why.contains("another prompt for the texts"), "{why}");
+            }
+            (found, _) => panic!("{says}: {found:?}"),
+        }
+    }
 }
 
 #[test]

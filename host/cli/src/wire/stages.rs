@@ -218,6 +218,10 @@ fn model_stage(
             (context.saturating_sub(served.special_tokens()), ask)
         }
     };
+    let mut prompt = stage.prompt.clone();
+    if let config::Ask::Embed = stage.ask {
+        prompt = prompt.behind(served.text_prompt(index));
+    }
     let truncate = stage.truncate.as_ref();
     let turns = match &stage.ask {
         config::Ask::Generate(generate) => generate.turns.as_slice(),
@@ -228,7 +232,7 @@ fn model_stage(
     };
     let parts = (turns.iter())
         .flat_map(|turn| &turn.content.parts)
-        .chain(&stage.prompt.parts)
+        .chain(&prompt.parts)
         .enumerate();
     let cut = parts.filter(|(_, part)| truncate.is_some_and(|cut| cut.matches(part)));
     Ok(ModelStage {
@@ -236,7 +240,7 @@ fn model_stage(
         alternatives,
         ask,
         truncate: cut.map(|(index, _)| index).collect(),
-        prompt: stage.prompt.clone(),
+        prompt,
         prompt_tokens: stage.prompt_tokens.unwrap_or(usize::MAX).min(room),
         seed: stage.seed,
         class: stage.priority,

@@ -162,6 +162,8 @@ pub struct ModelStage {
     pub(crate) typed_reasoning: Option<Typed<String>>,
     /// That its prefix is pinned.
     pub(crate) typed_pin_prefix: Option<Typed<bool>>,
+    /// The name of the model's prompt that stands before its texts.
+    pub(crate) typed_prompt_name: Option<Typed<String>>,
     /// Longest wait for an answer.
     pub deadline: Option<Duration>,
     /// How often a record is sent when the device fails, the first time included.
@@ -176,6 +178,12 @@ impl ModelStage {
     /// Whether it asks the model with this index, always or where a record asks for it.
     pub fn asks(&self, model: usize) -> bool {
         self.model == model || self.alternatives.contains(&model)
+    }
+
+    /// The name of the model's prompt that stands before its texts, where the file says one.
+    pub fn prompt_name(&self) -> Option<&str> {
+        let typed = self.typed_prompt_name.as_ref();
+        typed.map(|typed| typed.value.as_str())
     }
 
     /// What the file says of its models settles how long answers are; what is known of them later may make it less.

@@ -156,6 +156,17 @@ impl Pipeline {
         }
     }
 
+    /// Something about the prompt that a stage names, at the line that names it.
+    pub fn mistake_of_prompt_name(&self, stage: &Stage, what: impl ToString) -> Mistake {
+        match &stage.kind {
+            StageKind::Model(asks) => match &asks.typed_prompt_name {
+                Some(typed) => self.mistake(&typed.place, typed.key.clone(), what),
+                None => self.mistake_of_stage(stage, what),
+            },
+            StageKind::Operator(_) => self.mistake_of_stage(stage, what),
+        }
+    }
+
     /// Something that is wrong with how the gateway speaks TLS, at its line.
     pub fn mistake_of_tls(&self, tls: &GatewayTls, what: impl ToString) -> Mistake {
         self.mistake(&tls.place, "gateway.certificate".to_owned(), what)

@@ -61,6 +61,8 @@ const GENERATE_KEYS: [&str; 29] = [
 ];
 /// Keys of a stage that wants a vector or a label.
 const ENCODE_KEYS: [&str; 1] = ["text"];
+/// Keys of a stage that wants a vector.
+const EMBED_KEYS: [&str; 1] = ["prompt-name"];
 /// Keys of a stage that wants a label, or entities.
 const CLASSIFY_KEYS: [&str; 1] = ["threshold"];
 /// Keys of a stage that wants entities.
@@ -74,6 +76,7 @@ pub(crate) fn all_model_keys() -> Vec<&'static str> {
         &COMMON_KEYS[..],
         &GENERATE_KEYS,
         &ENCODE_KEYS,
+        &EMBED_KEYS,
         &CLASSIFY_KEYS,
         &RECOGNIZE_KEYS,
         &RERANK_KEYS,
@@ -112,6 +115,10 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
     };
     let mut seed = 0;
     let mut prompt_tokens = None;
+    let mut prompt_name = None;
+    if asks != "embed" {
+        table.misplaced(&EMBED_KEYS, "belongs to embed");
+    }
     let (ask, field) = match asks {
         "model" => {
             seed = table
@@ -134,6 +141,7 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
             table.misplaced(&CLASSIFY_KEYS, "belongs to classify or recognize");
             table.misplaced(&RECOGNIZE_KEYS, "belongs to recognize");
             table.misplaced(&RERANK_KEYS, "belongs to rerank");
+            prompt_name = table.string("prompt-name");
             (TypedAsk::Embed, "embedding")
         }
         "rerank" => {
@@ -178,6 +186,7 @@ pub(crate) fn read_model_stage(table: &Table<'_>, asks: &'static str) -> Option<
         model: model?,
         ask,
         prompt,
+        prompt_name,
         messages,
         tokens: names("tokens"),
         tokens_to: names("tokens-to"),

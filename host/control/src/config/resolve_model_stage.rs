@@ -90,6 +90,7 @@ pub(crate) fn resolve_model_stage(
         typed_reasoning_tokens,
         typed_reasoning,
         typed_pin_prefix,
+        typed_prompt_name: typed.prompt_name,
         deadline: typed.deadline,
         attempts: typed.attempts,
         into: typed.into,

@@ -212,6 +212,7 @@ pub(crate) struct TypedModelStage {
     pub(crate) model: Typed<String>,
     pub(crate) ask: TypedAsk,
     pub(crate) prompt: Option<PromptTemplate>,
+    pub(crate) prompt_name: Option<Typed<String>>,
     pub(crate) messages: bool,
     pub(crate) tokens: Vec<Typed<String>>,
     pub(crate) tokens_to: Vec<Typed<String>>,

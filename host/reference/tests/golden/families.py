@@ -664,6 +664,11 @@ def pooled(mode: str, width: int = 24) -> dict[str, object]:
     return {"modules.json": modules, "1_Pooling/config.json": {"word_embedding_dimension": width, f"pooling_mode_{mode}": True}}
 
 
+def prompts(usual: str | None, **named: str) -> dict[str, object]:
+    """What sentence-transformers puts before texts, by name, and where nothing is said."""
+    return {"config_sentence_transformers.json": {"prompts": named, "default_prompt_name": usual}}
+
+
 def hub_modernbert(text: dict) -> dict:
     """As it was published: which layers see all, and both bases, by keys of their own."""
     ropes = text.pop("rope_parameters")
@@ -934,7 +939,7 @@ ENCODERS = [
         [1, 9, 40],
         hub=lambda text: hub()(text) | {"architectures": ["Qwen3ForCausalLM"]},
         pooling="last",
-        files=pooled("lasttoken"),
+        files=pooled("lasttoken") | prompts(None, query="find what answers this: ", document=""),
         texts=True,
     ),
     Family(
@@ -946,7 +951,7 @@ ENCODERS = [
         [4, 40],
         hub=hub(),
         pooling="mean",
-        files=pooled("mean_tokens"),
+        files=pooled("mean_tokens") | prompts("passage", query="query: ", passage="passage: "),
         texts=True,
     ),
 ]

@@ -1,7 +1,7 @@
 """What sentence-transformers makes of texts with golden models that make vectors.
 
 Beside a model it writes `tokenizer.json` (letters and their continuations as word pieces) with `tokenizer_config.json`, and
-`texts.json`: `{"texts": [".."], "vectors": [[..]]}`.
+`texts.json`: `{"texts": [".."], "vectors": [[..]], "named": {"query": [[..]]}}`, the last with each of the model's prompts before them.
 """
 
 import json
@@ -43,7 +43,14 @@ def golden_texts(family, folder, model=None) -> None:
             tokenizer.save_pretrained(readable)
         read = readable if model else str(folder)
         encoder = SentenceTransformer(read, device="cpu", model_kwargs={"dtype": torch.float32})
-    # One by one: nothing is padded.
-    vectors = [encoder.encode(text, normalize_embeddings=True, convert_to_numpy=True) for text in TEXTS]
-    vectors = [[float(x) for x in vector] for vector in vectors]
-    (folder / "texts.json").write_text(json.dumps({"texts": TEXTS, "vectors": vectors}) + "\n")
+
+    def vectors(name: str | None) -> list[list[float]]:
+        # One by one: nothing is padded.
+        each = [encoder.encode(text, prompt_name=name, normalize_embeddings=True, convert_to_numpy=True) for text in TEXTS]
+        return [[float(x) for x in vector] for vector in each]
+
+    made = {"texts": TEXTS, "vectors": vectors(None)}
+    said = family.files.get("config_sentence_transformers.json")
+    if said:
+        made["named"] = {name: vectors(name) for name in said["prompts"]}
+    (folder / "texts.json").write_text(json.dumps(made) + "\n")

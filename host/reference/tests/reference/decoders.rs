@@ -101,6 +101,8 @@ fn a_gguf_holds_the_tensors_of_its_safetensors() {
             assert_eq!(rows(&gguf, tensor), rows(&directory, tensor), "{tensor:?}");
         }
         let said = EncoderConfig {
+            // No key of a GGUF file says them.
+            prompts: config.prompts.clone(),
             architecture: config.architecture.clone(),
             decoder: config.decoder.clone(),
             ..gguf.encoder().unwrap().clone()

@@ -11,11 +11,12 @@ use common::made::{Files, config, safetensors, tensors};
 use libfuzzer_sys::fuzz_target;
 use tidegate_weights::Checkpoint;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "m/config.json",
     "m/1_Pooling/config.json",
     "m/sentence_bert_config.json",
     "m/generation_config.json",
+    "m/config_sentence_transformers.json",
 ];
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -36,6 +37,8 @@ fn seeds() -> Vec<Vec<u8>> {
             &[
                 r#"{"pooling_mode_cls_token":true}"#,
                 r#"{"max_seq_length":16}"#,
+                "{}",
+                r#"{"prompts":{"query":"q: "},"default_prompt_name":"query"}"#,
             ],
         ),
         beside(

@@ -38,6 +38,7 @@ impl Checkpoint {
             modules: optional(files, &path.join("modules.json"))?,
             pooling: optional(files, &path.join("1_Pooling").join("config.json"))?,
             sentence: optional(files, &path.join("sentence_bert_config.json"))?,
+            named: optional(files, &path.join("config_sentence_transformers.json"))?,
             generation: optional(files, &path.join("generation_config.json"))?,
         };
         let architecture = Architecture::from_json(&config, &beside).map_err(|source| {

@@ -1,5 +1,7 @@
 //! What an encoder is: one description for every family.
 
+use std::collections::BTreeMap;
+
 use tidegate_contract::ScoreScale;
 
 use super::{Activation, ModelConfig, Quantization, Rope};
@@ -84,6 +86,28 @@ pub struct Scoring {
     pub norm: bool,
 }
 
+/// What may stand before the texts that a model makes vectors of: `prompts` of sentence-transformers, which the text's use
+/// chooses from (queries, documents).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextPrompts {
+    /// Each by its name.
+    pub named: BTreeMap<String, String>,
+    /// The name of that which stands before a text where nothing is said, if one does.
+    pub usual: Option<String>,
+}
+
+impl TextPrompts {
+    /// What stands before a text: the prompt of this name; the usual one, or nothing, without a name; nothing if the name is
+    /// empty. None where no prompt has the name.
+    #[must_use]
+    pub fn get(&self, name: Option<&str>) -> Option<&str> {
+        match name.or(self.usual.as_deref()) {
+            None | Some("") => Some(""),
+            Some(name) => self.named.get(name).map(String::as_str),
+        }
+    }
+}
+
 /// What differs from layer to layer of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderLayer {
@@ -160,6 +184,8 @@ pub struct EncoderConfig {
     pub context: usize,
     /// What stands on top.
     pub head: EncoderHead,
+    /// What may stand before its texts.
+    pub prompts: TextPrompts,
     /// What stands before the linear layer that makes scores, where something does: of tokens it may be all of the head.
     pub scoring: Option<Scoring>,
     /// How `config.json` says the weights are stored.

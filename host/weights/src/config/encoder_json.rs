@@ -1,7 +1,7 @@
-//! `config.json` of an encoder, and the files of sentence-transformers beside it.
+//! `config.json` of an encoder.
 //!
 //! Keys and defaults are those of transformers' `configuration_*.py` of each family and, for Nomic, those that its maker
-//! publishes (`modeling_hf_nomic_bert.py`); and of sentence-transformers' `modules.json`, `1_Pooling/config.json` and `sentence_bert_config.json`.
+//! publishes (`modeling_hf_nomic_bert.py`).
 
 use serde_json::Value;
 use tidegate_contract::ScoreScale;
@@ -11,8 +11,8 @@ use super::raw::Raw;
 use super::rope_json::{self, Around};
 use super::{
     Activation, Beside, ConfigError, EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer,
-    HeadActivation, LayerConfig, ModelConfig, Pooling, Quantization, Rope, Scoring,
-    quantization_json, values_json,
+    HeadActivation, LayerConfig, ModelConfig, Pooling, Quantization, Rope, Scoring, TextPrompts,
+    quantization_json, sentence_json, values_json,
 };
 
 /// Whose keys and names of tensors an encoder has.
@@ -147,7 +147,7 @@ pub(super) fn encoder(
         // Parts of texts are told by the names of their labels.
         Top::Tokens if !config.names("id2label") => return Err(ConfigError::missing("id2label")),
         Top::Tokens => EncoderHead::TokenClassification(labels(config)?),
-        Top::Rows => EncoderHead::Embedding(pooling(beside)?),
+        Top::Rows => EncoderHead::Embedding(sentence_json::pooling(beside)?),
     };
     let learned = matches!(family, Family::Bert | Family::Roberta | Family::DistilBert);
     Ok(Some(EncoderConfig {
@@ -177,7 +177,7 @@ pub(super) fn encoder(
         positions: if learned { sizes.context } else { 0 },
         first_position,
         types: family.types(config)?,
-        context: most_tokens(beside, longest)?,
+        context: sentence_json::most_tokens(beside, longest)?,
         scoring: match head {
             EncoderHead::Embedding(_) => None,
             EncoderHead::Classification(_) | EncoderHead::Relevance(_) => {
@@ -188,6 +188,7 @@ pub(super) fn encoder(
                 _ => None,
             },
         },
+        prompts: sentence_json::prompts(beside, &head)?,
         head,
         quantization,
         decoder: None,
@@ -214,7 +215,7 @@ pub(super) fn of_decoder(
     decoder: ModelConfig,
     beside: &Beside,
 ) -> Result<EncoderConfig, ConfigError> {
-    let pooling = pooling(beside)?;
+    let pooling = sentence_json::pooling(beside)?;
     if !DECODERS.contains(&decoder.architecture.as_str()) {
         let supported = format!("{} for embeddings", DECODERS.join(", "));
         return Err(ConfigError::unsupported(
@@ -223,8 +224,12 @@ pub(super) fn of_decoder(
             supported,
         ));
     }
-    let context = most_tokens(beside, decoder.context)?;
-    Ok(embedding_decoder(decoder, pooling, context))
+    let context = sentence_json::most_tokens(beside, decoder.context)?;
+    let prompts = sentence_json::prompts(beside, &EncoderHead::Embedding(pooling))?;
+    Ok(EncoderConfig {
+        prompts,
+        ..embedding_decoder(decoder, pooling, context)
+    })
 }
 
 /// The encoder that a decoder is whose rows are pooled so, and whose texts have at most `context` tokens.
@@ -267,6 +272,7 @@ pub(crate) fn embedding_decoder(
         types: 0,
         context,
         head: EncoderHead::Embedding(pooling),
+        prompts: TextPrompts::default(),
         scoring: None,
         quantization: decoder.quantization,
         decoder: Some(Box::new(decoder)),
@@ -286,17 +292,6 @@ fn own_quantization(config: Raw<'_>) -> Result<Option<Quantization>, ConfigError
             other.unwrap_or("of no quant_method"),
             "none (f32, f16 or bf16 weights) or tidegate for encoders",
         )),
-    }
-}
-
-/// Most tokens of a text, as sentence-transformers limits them.
-fn most_tokens(beside: &Beside, longest: usize) -> Result<usize, ConfigError> {
-    let length = beside.sentence.as_ref().map(Raw);
-    let length = length.map(|sentence| sentence.count("max_seq_length"));
-    match length.transpose()?.flatten() {
-        None => Ok(longest),
-        Some(0) => Err(ConfigError::out_of_range("max_seq_length", 0, "above 0")),
-        Some(length) => Ok(longest.min(usize::try_from(length).unwrap_or(longest))),
     }
 }
 
@@ -648,64 +643,4 @@ fn labels(config: Raw<'_>) -> Result<Vec<String>, ConfigError> {
             }
         })
         .collect()
-}
-
-/// How rows become a vector, by the files of sentence-transformers. Of a model that has none of them it is the mean, as that takes it.
-fn pooling(beside: &Beside) -> Result<Pooling, ConfigError> {
-    check_modules(beside)?;
-    match &beside.pooling {
-        None => Ok(Pooling::Mean),
-        Some(pooling) => read_pooling(Raw(pooling)),
-    }
-}
-
-/// What sentence-transformers would do after the encoder: a layer more would make other vectors.
-fn check_modules(beside: &Beside) -> Result<(), ConfigError> {
-    for module in beside.modules.as_deref().unwrap_or_default() {
-        let kind = module.get("type").and_then(Value::as_str);
-        let name = kind.and_then(|kind| kind.rsplit('.').next());
-        if !matches!(name, Some("Transformer" | "Pooling" | "Normalize")) {
-            let found = kind.map_or_else(|| module.to_string(), str::to_owned);
-            let supported = "Transformer, Pooling, Normalize";
-            return Err(ConfigError::unsupported("modules.json", found, supported));
-        }
-        // That has no default for it either.
-        if name == Some("Pooling") && beside.pooling.is_none() {
-            let found = format!("{} without 1_Pooling/config.json", kind.unwrap_or_default());
-            let supported = "a Pooling that this file describes";
-            return Err(ConfigError::unsupported("modules.json", found, supported));
-        }
-    }
-    Ok(())
-}
-
-fn read_pooling(pooling: Raw<'_>) -> Result<Pooling, ConfigError> {
-    // The newer files name one mode, the older ones have a flag for each.
-    if let Some(mode) = pooling.text("pooling_mode")? {
-        return match mode {
-            "mean" => Ok(Pooling::Mean),
-            "cls" => Ok(Pooling::First),
-            "lasttoken" => Ok(Pooling::Last),
-            other => Err(ConfigError::unsupported(
-                "pooling_mode",
-                other,
-                "mean, cls, lasttoken",
-            )),
-        };
-    }
-    let modes = pooling
-        .0
-        .iter()
-        .filter(|(key, value)| key.starts_with("pooling_mode_") && **value == Value::Bool(true));
-    let modes: Vec<&str> = modes.map(|(key, _)| key.as_str()).collect();
-    match modes.as_slice() {
-        [] | ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
-        ["pooling_mode_cls_token"] => Ok(Pooling::First),
-        ["pooling_mode_lasttoken"] => Ok(Pooling::Last),
-        others => Err(ConfigError::unsupported(
-            "1_Pooling/config.json",
-            others.join(", "),
-            "one of pooling_mode_mean_tokens, pooling_mode_cls_token, pooling_mode_lasttoken",
-        )),
-    }
 }

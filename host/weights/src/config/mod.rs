@@ -15,6 +15,7 @@ mod quantization_json;
 mod raw;
 mod rope;
 mod rope_json;
+mod sentence_json;
 mod values_json;
 
 use serde_json::{Map, Value};
@@ -25,6 +26,7 @@ use crate::packed::Scheme;
 
 pub use encoder::{
     EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer, HeadActivation, Pooling, Scoring,
+    TextPrompts,
 };
 pub use error::ConfigError;
 pub use experts::{ClampedGate, Experts};
@@ -165,6 +167,8 @@ pub(crate) struct Beside {
     pub(crate) modules: Option<Vec<Value>>,
     /// `sentence_bert_config.json`.
     pub(crate) sentence: Option<Map<String, Value>>,
+    /// `config_sentence_transformers.json`.
+    pub(crate) named: Option<Map<String, Value>>,
     /// `generation_config.json`.
     pub(crate) generation: Option<Map<String, Value>>,
 }

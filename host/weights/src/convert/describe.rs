@@ -83,6 +83,7 @@ pub(super) fn describe_encoder(
         modules: list(&files, MODULES),
         pooling: table(&files, POOLING),
         sentence: table(&files, SENTENCE),
+        named: table(&files, NAMED),
         generation: None,
     };
     let read = match Architecture::from_json(&object, &read) {
@@ -122,6 +123,7 @@ pub(super) fn describe_encoder(
 const MODULES: &str = "modules.json";
 const POOLING: &str = "1_Pooling/config.json";
 const SENTENCE: &str = "sentence_bert_config.json";
+const NAMED: &str = "config_sentence_transformers.json";
 
 fn list(files: &[(&'static str, Value)], name: &str) -> Option<Vec<Value>> {
     let (_, file) = files.iter().find(|(known, _)| *known == name)?;
@@ -139,6 +141,7 @@ fn files_beside(beside: &Beside) -> Vec<(&'static str, Value)> {
         (MODULES, beside.modules.clone().map(Value::Array)),
         (POOLING, table(&beside.pooling)),
         (SENTENCE, table(&beside.sentence)),
+        (NAMED, table(&beside.named)),
     ];
     let there = files.into_iter();
     there

@@ -9,7 +9,7 @@ use super::lookup::Lookup;
 use crate::config::limits::{self, Given, Sizes};
 use crate::config::{
     Activation, ConfigError, EncoderBiases, EncoderConfig, EncoderHead, EncoderLayer, Pooling,
-    Rope, RopeScaling, embedding_decoder,
+    Rope, RopeScaling, TextPrompts, embedding_decoder,
 };
 use crate::error::TensorError;
 use crate::names::{EncoderLayerTensor as Part, EncoderTensor, of_decoder};
@@ -87,6 +87,8 @@ impl Reader<'_> {
                 false => sizes.context.min(positions),
             },
             head: EncoderHead::Embedding(self.pooling()?),
+            // No key says them.
+            prompts: TextPrompts::default(),
             scoring: None,
             quantization: None,
             decoder: None,

@@ -89,9 +89,28 @@ impl Reader<'_> {
                 },
             });
         }
+        let key = self.key("rope.scaling.type");
+        // As files were before the type was named (`rope.scale_linear`), and as llama.cpp takes a factor without a type.
+        let factor = number("rope.scaling.factor")?;
+        let factor =
+            factor.map_or_else(|| number("rope.scale_linear"), |factor| Ok(Some(factor)))?;
+        let kind = match self.keys().text(&key)? {
+            None if factor.is_some() => Some("linear"),
+            kind => kind,
+        };
+        let needed = |name: &str| factor.ok_or_else(|| ConfigError::missing(self.key(name)));
         // Llama 3's stretch: the converter works out what each frequency is divided by.
         if let [divisors] = factors_read(self.header) {
+            let all = match kind {
+                None | Some("none") => 1.0,
+                Some("linear") => needed("rope.scaling.factor")?,
+                Some(other) => {
+                    let supported = format!("none or linear beside {divisors}");
+                    return Err(ConfigError::unsupported(key, other, supported));
+                }
+            };
             let divisors = self.factors(divisors, width)?;
+            let divisors: Vec<f64> = divisors.into_iter().map(|each| each * all).collect();
             return Ok(RopeScaling::LongRope {
                 short: divisors.clone(),
                 long: divisors,
@@ -99,10 +118,7 @@ impl Reader<'_> {
                 attention_factor: 1.0,
             });
         }
-        let key = self.key("rope.scaling.type");
-        let factor = number("rope.scaling.factor")?;
-        let needed = |name: &str| factor.ok_or_else(|| ConfigError::missing(self.key(name)));
-        match self.keys().text(&key)? {
+        match kind {
             None | Some("none") => Ok(RopeScaling::None),
             Some("linear") => Ok(RopeScaling::Linear {
                 factor: needed("rope.scaling.factor")?,

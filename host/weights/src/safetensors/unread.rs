@@ -41,8 +41,12 @@ const OF_ACTIVATIONS: [&str; 16] = [
 /// 555), and compressed-tensors wrote such zero points for symmetric ones until its pull request 59, of May 2024.
 const ADDED: [&str; 2] = ["bias", "weight_zero_point"];
 
-/// No decoder that is read has a bias in its head. The head's weight may be left over, where the embedding is taken for it.
-const BIAS_OF_HEAD: &str = "lm_head.bias";
+/// The weight of a decoder's head may be left over, where the embedding is taken for it; but no decoder that is read has a bias there,
+/// or modules within it.
+fn is_more_than_a_head(name: &str) -> bool {
+    let part = name.strip_prefix("lm_head.");
+    part.is_some_and(|part| part == "bias" || part.contains('.'))
+}
 
 impl Weights {
     /// The first tensor that is not among those `read` and that may not be left over: those outside of layers go before the others.
@@ -56,7 +60,7 @@ impl Weights {
         let text_goes_through = |name: &str| {
             modules_of(name).any(|module| modules.contains(module))
                 || self.layer_of(architecture, name).is_some()
-                || (makes_text && name == BIAS_OF_HEAD)
+                || (makes_text && is_more_than_a_head(name))
         };
         let left = self.store.names().filter(|name| !read.contains(*name));
         let unread = left.filter(|name| text_goes_through(name) && !self.changes_nothing(name));

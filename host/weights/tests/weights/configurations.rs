@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tidegate_contract::ScoreScale;
 use tidegate_weights::{
     Activation, Architecture, Checkpoint, ClampedGate, EncoderConfig, EncoderHead, EncoderTensor,
-    Experts, HeadActivation, ModelConfig, Pooling, Quantization, RopeScaling,
+    Experts, HeadActivation, ModelConfig, Pooling, Quantization, RopeScaling, TextPrompts,
 };
 
 use crate::made::{Files, safetensors, tensors};
@@ -633,6 +633,67 @@ fn encoders_pool_label_and_place_as_their_files_say() {
         error.contains("is pooling_mode_max_tokens, supported: one of pooling_mode_mean_tokens"),
         "{error}"
     );
+}
+
+#[test]
+fn prompts_of_embeddings_are_those_that_sentence_transformers_reads() {
+    let named = |said: Value| [("config_sentence_transformers.json", said)];
+    let query = json!({"prompts": {"query": "q: ", "document": ""}, "default_prompt_name": null});
+    let prompts = encoder(json!({}), &named(query.clone())).prompts;
+    let get = |prompts: &TextPrompts, name: Option<&str>| prompts.get(name).map(str::to_owned);
+    for (name, text) in [
+        (None, Some("")),
+        (Some(""), Some("")),
+        (Some("query"), Some("q: ")),
+        (Some("document"), Some("")),
+        (Some("passage"), None),
+    ] {
+        assert_eq!(get(&prompts, name).as_deref(), text, "{name:?}");
+    }
+    let mut usual = query.clone();
+    usual["default_prompt_name"] = json!("query");
+    let prompts = encoder(json!({}), &named(usual.clone())).prompts;
+    assert_eq!(get(&prompts, None).as_deref(), Some("q: "));
+    assert_eq!(get(&prompts, Some("")).as_deref(), Some(""));
+    // Without prompts, as older files are.
+    let older = encoder(
+        json!({}),
+        &named(json!({"__version__": {"pytorch": "1.6"}})),
+    );
+    assert_eq!(older.prompts, TextPrompts::default());
+
+    let refused =
+        |config: Value, beside: &[(&str, Value)]| open_beside(&config, beside).unwrap_err();
+    let bert = json!({"architectures": ["BertModel"]});
+    for (said, words) in [
+        (
+            json!({"prompts": {"query": "q: "}, "default_prompt_name": "document"}),
+            "`default_prompt_name` is document, must be one of query",
+        ),
+        (
+            json!({"default_prompt_name": "query"}),
+            "`default_prompt_name` is query, must be null where there are no prompts",
+        ),
+        (
+            json!({"prompts": {"query": 7}}),
+            "`prompts.query` is 7, must be a text",
+        ),
+        (json!({"prompts": ["q"]}), "`prompts`"),
+    ] {
+        let error = refused(bert.clone(), &named(said));
+        assert!(error.contains(words), "{error}");
+    }
+    let scores =
+        json!({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}});
+    let error = refused(scores, &named(usual));
+    assert!(error.contains("`default_prompt_name` is query"), "{error}");
+    let left_out = json!({"pooling_mode_mean_tokens": true, "include_prompt": false});
+    let beside = [
+        ("config_sentence_transformers.json", query),
+        ("1_Pooling/config.json", left_out),
+    ];
+    let error = refused(bert, &beside);
+    assert!(error.contains("`include_prompt` is false"), "{error}");
 }
 
 #[test]

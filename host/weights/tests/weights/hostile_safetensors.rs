@@ -87,6 +87,7 @@ fn a_tensor_beside_those_that_are_read_is_refused_by_its_name() {
         "model.embed_tokens.weight_scale",
         "model.embed_tokens.lora_embedding_A.default.weight",
         "lm_head.bias",
+        "lm_head.lora_A.weight",
     ] {
         let found = refusal(&config(), &and(name, vec![1, 0]));
         let words = format!(

@@ -1,6 +1,6 @@
 //! GGUF files with tensors that nothing reads: refused by their names, but for those without which the model is the same.
 
-use tidegate_weights::DecoderTensor;
+use tidegate_weights::{DecoderTensor, RopeScaling};
 
 use crate::hostile_gguf::{assert_refused, error, gguf_of, open};
 use crate::made::{Gguf, Value, gguf, gguf_encoder};
@@ -454,6 +454,39 @@ fn factors_of_frequencies_are_read_or_refused() {
         let stretched = with(family(name), "rope_freqs.weight", 8);
         assert_refused(&stretched, "tensor `rope_freqs.weight` is there");
     }
+}
+
+/// As llama.cpp has it: a factor without a type is linear, by either name, and divides what `rope_freqs` divides as well.
+#[test]
+fn a_factor_of_positions_is_read_by_either_name_and_beside_those_of_frequencies() {
+    let scaling = |file: &Gguf| {
+        let checkpoint = open(file.bytes()).unwrap();
+        checkpoint.decoder().unwrap().ropes[0].scaling.clone()
+    };
+    let linear = RopeScaling::Linear { factor: 4.0 };
+    let typed = |file: Gguf, kind: &str| {
+        file.set("llama.rope.scaling.type", Value::Text(kind.into()))
+            .set("llama.rope.scaling.factor", Value::F32(4.0))
+    };
+    for key in ["llama.rope.scaling.factor", "llama.rope.scale_linear"] {
+        let file = gguf().set(key, Value::F32(4.0));
+        assert_eq!(scaling(&file), linear, "{key}");
+    }
+    assert_eq!(scaling(&typed(gguf(), "linear")), linear);
+    assert_eq!(scaling(&typed(gguf(), "none")), RopeScaling::None);
+
+    let divided = with(gguf(), "rope_freqs.weight", 4);
+    let divisors = |file: &Gguf| match scaling(file) {
+        RopeScaling::LongRope { short, long, .. } if short == long => short,
+        other => panic!("{other:?}"),
+    };
+    let plain = divisors(&divided);
+    assert_eq!(divisors(&typed(divided.clone(), "none")), plain);
+    let both: Vec<f64> = plain.iter().map(|each| each * 4.0).collect();
+    assert_eq!(divisors(&typed(divided.clone(), "linear")), both);
+    let words =
+        "`llama.rope.scaling.type` is yarn, supported: none or linear beside rope_freqs.weight";
+    assert_refused(&typed(divided, "yarn"), words);
 }
 
 /// As files were until April 2024.

@@ -34,7 +34,11 @@ const TOKENIZER_FILES: [&str; 9] = [
 ];
 
 /// What a conversion writes of an encoder beside its weights: the first two of files, the last a directory with one.
-const SENTENCE_FILES: [&str; 2] = ["modules.json", "sentence_bert_config.json"];
+const SENTENCE_FILES: [&str; 3] = [
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+];
 const POOLING: &str = "1_Pooling";
 
 const MARK_TEXT: &str = "A conversion into this directory is under way, or was interrupted: the next one begins anew.\n";

@@ -460,6 +460,17 @@ fn positions_of(config: &EncoderConfig) -> String {
     }
 }
 
+/// The names of what may stand before texts.
+fn prompts_of(config: &EncoderConfig) -> Option<String> {
+    let prompts = &config.prompts;
+    let names: Vec<&str> = prompts.named.keys().map(String::as_str).collect();
+    let usual = match &prompts.usual {
+        None => "none of them where a stage names none".to_owned(),
+        Some(name) => format!("{name} where a stage names none"),
+    };
+    (!names.is_empty()).then(|| format!("{}; {usual}", names.join(", ")))
+}
+
 fn encoder(
     checkpoint: &Checkpoint,
     config: &EncoderConfig,
@@ -483,7 +494,7 @@ fn encoder(
             },
         ),
     };
-    let lines = vec![
+    let mut lines = vec![
         ("architecture", config.architecture.clone()),
         ("makes", format!("{makes}: {head}")),
         ("parameters", tidegate_telemetry::count(config.parameters())),
@@ -507,12 +518,16 @@ fn encoder(
         ("  weights", size(memory.weights)),
         ("  activations", size(memory.activations)),
     ];
+    if let Some(prompts) = prompts_of(config) {
+        lines.insert(2, ("prompts", prompts));
+    }
     let labels = match config.head.labels() {
         [] => Value::Null,
         labels => json!(labels),
     };
     let json = json!({
-        "architecture": config.architecture, "makes": makes, "labels": labels,
+        "architecture": config.architecture, "makes": makes, "labels": labels, "prompts": &config.prompts.named,
+        "default_prompt_name": &config.prompts.usual,
         "parameters": config.parameters(), "layers": config.layers.len(), "hidden": config.hidden,
         "intermediate": config.intermediate, "heads": config.heads, "vocabulary": config.vocabulary,
         "context": config.context, "positions": positions, "memory_bytes": {"weights": memory.weights, "activations": memory.activations,

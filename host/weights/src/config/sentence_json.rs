@@ -1,0 +1,146 @@
+//! The files of sentence-transformers beside an encoder: `modules.json`, `1_Pooling/config.json`,
+//! `sentence_bert_config.json` and `config_sentence_transformers.json`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::raw::Raw;
+use super::{Beside, ConfigError, EncoderHead, Pooling, TextPrompts};
+
+/// Most tokens of a text, as sentence-transformers limits them.
+pub(super) fn most_tokens(beside: &Beside, longest: usize) -> Result<usize, ConfigError> {
+    let length = beside.sentence.as_ref().map(Raw);
+    let length = length.map(|sentence| sentence.count("max_seq_length"));
+    match length.transpose()?.flatten() {
+        None => Ok(longest),
+        Some(0) => Err(ConfigError::out_of_range("max_seq_length", 0, "above 0")),
+        Some(length) => Ok(longest.min(usize::try_from(length).unwrap_or(longest))),
+    }
+}
+
+/// How rows become a vector, by the files of sentence-transformers. Of a model that has none of them it is the mean, as that takes it.
+pub(super) fn pooling(beside: &Beside) -> Result<Pooling, ConfigError> {
+    check_modules(beside)?;
+    match &beside.pooling {
+        None => Ok(Pooling::Mean),
+        Some(pooling) => read_pooling(Raw(pooling)),
+    }
+}
+
+/// What sentence-transformers would do after the encoder: a layer more would make other vectors.
+fn check_modules(beside: &Beside) -> Result<(), ConfigError> {
+    for module in beside.modules.as_deref().unwrap_or_default() {
+        let kind = module.get("type").and_then(Value::as_str);
+        let name = kind.and_then(|kind| kind.rsplit('.').next());
+        if !matches!(name, Some("Transformer" | "Pooling" | "Normalize")) {
+            let found = kind.map_or_else(|| module.to_string(), str::to_owned);
+            let supported = "Transformer, Pooling, Normalize";
+            return Err(ConfigError::unsupported("modules.json", found, supported));
+        }
+        // That has no default for it either.
+        if name == Some("Pooling") && beside.pooling.is_none() {
+            let found = format!("{} without 1_Pooling/config.json", kind.unwrap_or_default());
+            let supported = "a Pooling that this file describes";
+            return Err(ConfigError::unsupported("modules.json", found, supported));
+        }
+    }
+    Ok(())
+}
+
+fn read_pooling(pooling: Raw<'_>) -> Result<Pooling, ConfigError> {
+    // The newer files name one mode, the older ones have a flag for each.
+    if let Some(mode) = pooling.text("pooling_mode")? {
+        return match mode {
+            "mean" => Ok(Pooling::Mean),
+            "cls" => Ok(Pooling::First),
+            "lasttoken" => Ok(Pooling::Last),
+            other => Err(ConfigError::unsupported(
+                "pooling_mode",
+                other,
+                "mean, cls, lasttoken",
+            )),
+        };
+    }
+    let modes = pooling
+        .0
+        .iter()
+        .filter(|(key, value)| key.starts_with("pooling_mode_") && **value == Value::Bool(true));
+    let modes: Vec<&str> = modes.map(|(key, _)| key.as_str()).collect();
+    match modes.as_slice() {
+        [] | ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
+        ["pooling_mode_cls_token"] => Ok(Pooling::First),
+        ["pooling_mode_lasttoken"] => Ok(Pooling::Last),
+        others => Err(ConfigError::unsupported(
+            "1_Pooling/config.json",
+            others.join(", "),
+            "one of pooling_mode_mean_tokens, pooling_mode_cls_token, pooling_mode_lasttoken",
+        )),
+    }
+}
+
+/// What may stand before texts. A model that scores pairs is given none here, so its files may ask for none.
+pub(super) fn prompts(beside: &Beside, head: &EncoderHead) -> Result<TextPrompts, ConfigError> {
+    let Some(said) = beside.named.as_ref().map(Raw) else {
+        return Ok(TextPrompts::default());
+    };
+    let all = said.object("prompts")?;
+    let named: BTreeMap<String, String> = all
+        .into_iter()
+        .flat_map(|all| all.0)
+        .map(|(name, text)| match text.as_str() {
+            Some(text) => Ok((name.clone(), text.to_owned())),
+            None => Err(ConfigError::out_of_range(
+                format!("prompts.{name}"),
+                text,
+                "a text",
+            )),
+        })
+        .collect::<Result<_, _>>()?;
+    let usual = said.text("default_prompt_name")?;
+    let texts = match usual {
+        None => None,
+        Some(usual) => match named.get(usual) {
+            Some(text) => Some(text),
+            // As sentence-transformers refuses it.
+            None => {
+                let limit = match named.keys().map(String::as_str).collect::<Vec<_>>() {
+                    names if names.is_empty() => "null where there are no prompts".to_owned(),
+                    names => format!("one of {}", names.join(", ")),
+                };
+                return Err(ConfigError::out_of_range(
+                    "default_prompt_name",
+                    usual,
+                    limit,
+                ));
+            }
+        },
+    };
+    let EncoderHead::Embedding(pooling) = head else {
+        return match texts.is_some_and(|text| !text.is_empty()) {
+            true => Err(ConfigError::unsupported(
+                "default_prompt_name",
+                usual.unwrap_or_default(),
+                "null of a model that makes no embeddings",
+            )),
+            false => Ok(TextPrompts::default()),
+        };
+    };
+    // Rows of the prompt are left out of the mean there (INSTRUCTOR).
+    let left_out = beside
+        .pooling
+        .as_ref()
+        .is_some_and(|pooling| pooling.get("include_prompt") == Some(&Value::Bool(false)));
+    if left_out && *pooling == Pooling::Mean && named.values().any(|text| !text.is_empty()) {
+        let supported = "true where there are prompts";
+        return Err(ConfigError::unsupported(
+            "include_prompt",
+            "false",
+            supported,
+        ));
+    }
+    Ok(TextPrompts {
+        usual: usual.map(str::to_owned),
+        named,
+    })
+}

@@ -6,6 +6,7 @@ mod company;
 mod experts;
 mod fusion;
 mod gpu;
+mod lab;
 mod loading;
 mod lora;
 mod options;
@@ -17,6 +18,8 @@ mod sizes;
 
 pub(crate) use company::Partition;
 pub use gpu::GpuDecoder;
+#[doc(hidden)]
+pub use lab::ExpertProduct;
 pub use options::DecoderOptions;
 pub(crate) use paper::on_paper;
 pub(crate) use passes::{Piece, StepWords};

@@ -6,7 +6,7 @@ use tidegate_contract::{DecodeError, Decoder, StepSequence};
 use tidegate_infer::sheet::{CostSheet, DeviceProfile, SheetOptions, StepSheet};
 use tidegate_infer::{DecoderOptions, Gpu, GpuDecoder, KernelVariant, MemoryReport};
 use tidegate_reference::golden::{self, ADAPTED_DECODERS, DecoderCase};
-use tidegate_weights::{Checkpoint, Lora, ReadWhole};
+use tidegate_weights::{Checkpoint, Format, Lora, ReadWhole};
 
 use crate::support::{
     Random, assert_close, assert_same, bare_gpu, blocks, golden_checkpoint, gpu, load, logits,
@@ -111,45 +111,74 @@ fn adapters_give_the_logits_of_peft_and_rows_without_one_those_of_the_base() {
     }
 }
 
+/// The bits of a row's logits, whatever adapters the rows beside it have: through a base of every family, with heads in groups and of
+/// widths that are no multiples of four, with experts, and of weights in int8 and int4.
 #[test]
 fn a_row_has_the_same_bits_whatever_adapters_are_beside_it() {
-    for (gpu, variant) in variants() {
-        if sums_otherwise(variant) {
-            continue;
+    let bases = ADAPTED_DECODERS.map(|base| (base, None));
+    let encoded =
+        [Format::Int8, Format::Int4].map(|format| ("llama-tied-sharded-f32", Some(format)));
+    for (base, format) in bases.into_iter().chain(encoded) {
+        let (checkpoint, cases) = adapted(base);
+        let checkpoint = match format {
+            Some(format) => checkpoint.encoded(format).unwrap(),
+            None => checkpoint,
+        };
+        for (gpu, variant) in variants() {
+            if sums_otherwise(variant) {
+                continue;
+            }
+            same_bits_beside_any(gpu, variant, &checkpoint, &cases[0].1, base);
         }
-        let (checkpoint, cases) = adapted("llama-odd-f16");
-        let case = &cases[0].1;
-        let mut decoder = loaded(gpu, &checkpoint, case, variant, 64);
-        let vocabulary = checkpoint.decoder().unwrap().vocabulary;
-        let mut random = Random(5);
-        let prompts: Vec<Vec<u32>> = (0..33).map(|_| random.tokens(vocabulary, 2)).collect();
-        // What each adapter makes of a row by itself.
-        let adapter_of = |row: usize| (row * 5 + 2) % (cases.len() + 1);
-        let alone: Vec<Vec<f32>> = prompts
-            .iter()
-            .enumerate()
-            .map(|(row, tokens)| {
-                let lora = adapter_of(row);
-                logits(&mut decoder, &[through(lora, 0, &tokens[..1], &[0])]);
-                logits(&mut decoder, &[through(lora, 1, &tokens[1..], &[0])])
-            })
-            .collect();
-        for batch in [1, 3, 8, 32] {
-            for first in [0, 1] {
-                let step = |at: usize| -> Vec<StepSequence> {
-                    (first..first + batch)
-                        .map(|row| {
-                            let blocks = [1 + (row - first) as u32];
-                            through(adapter_of(row), at, &prompts[row][at..=at], &blocks)
-                        })
-                        .collect()
-                };
-                logits(&mut decoder, &step(0));
-                let together = logits(&mut decoder, &step(1));
-                for (row, found) in (first..).zip(together.chunks(vocabulary)) {
-                    let what = format!("{variant:?}, row {row} of {batch}");
-                    assert_same(found, &alone[row], &what);
-                }
+    }
+}
+
+fn same_bits_beside_any(
+    gpu: &Gpu,
+    variant: KernelVariant,
+    checkpoint: &Checkpoint,
+    case: &DecoderCase,
+    base: &str,
+) {
+    let options = DecoderOptions {
+        context: case.context,
+        ..options_on(gpu, variant)
+    };
+    let mut decoder = load(gpu, checkpoint, &options);
+    let vocabulary = checkpoint.decoder().unwrap().vocabulary;
+    let mut random = Random(5);
+    let prompts: Vec<Vec<u32>> = (0..33).map(|_| random.tokens(vocabulary, 2)).collect();
+    let loras = checkpoint.loras().len();
+    let adapter_of = |row: usize| (row * 5 + 2) % (loras + 1);
+    // What an adapter makes of a row by itself.
+    let mut by_itself = |row: usize, lora: usize| {
+        let tokens = &prompts[row];
+        logits(&mut decoder, &[through(lora, 0, &tokens[..1], &[0])]);
+        logits(&mut decoder, &[through(lora, 1, &tokens[1..], &[0])])
+    };
+    let what = format!("{base}, {variant:?}, {}", gpu.features());
+    // Each makes something else of it, or the same bits would say nothing.
+    let of_each: Vec<Vec<f32>> = (0..=loras).map(|lora| by_itself(0, lora)).collect();
+    for (lora, of) in of_each.iter().enumerate() {
+        assert!(!of_each[..lora].contains(of), "{what}, adapter {lora}");
+    }
+    let alone: Vec<Vec<f32>> = (0..prompts.len())
+        .map(|row| by_itself(row, adapter_of(row)))
+        .collect();
+    for batch in [1, 3, 8, 32] {
+        for first in [0, 1] {
+            let step = |at: usize| -> Vec<StepSequence> {
+                (first..first + batch)
+                    .map(|row| {
+                        let blocks = [1 + (row - first) as u32];
+                        through(adapter_of(row), at, &prompts[row][at..=at], &blocks)
+                    })
+                    .collect()
+            };
+            logits(&mut decoder, &step(0));
+            let together = logits(&mut decoder, &step(1));
+            for (row, found) in (first..).zip(together.chunks(vocabulary)) {
+                assert_same(found, &alone[row], &format!("{what}, row {row} of {batch}"));
             }
         }
     }

@@ -8,18 +8,12 @@ use tidegate_weights::{Checkpoint, Experts, Format, ModelConfig};
 
 use crate::support::{
     Random, assert_close, assert_same, blocks, even_config, expert_config, full_config,
-    gpt_oss_config, gpu, in_chunks, load, logits, options, options_on, sequence,
+    gpt_oss_config, gpu, in_chunks, is_exact, load, logits, options, options_on, sequence,
     shared_expert_config, sums_otherwise, to_spoil, variants,
 };
 
 /// As of models without experts: three layers of f32 sums.
 const TOLERANCE: f64 = 5e-5;
-
-/// What only differs in precision from the reference.
-fn is_exact(variant: KernelVariant) -> bool {
-    use KernelVariant::{Portable, Software, Subgroup};
-    [Portable, Software, Subgroup].contains(&variant)
-}
 
 #[test]
 fn experts_give_the_logits_of_the_reference_in_every_format() {

@@ -8,6 +8,7 @@ mod ahead;
 mod bench;
 mod encoders;
 mod experts;
+mod experts_read;
 mod faults;
 mod goldens;
 mod kernels;

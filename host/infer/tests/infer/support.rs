@@ -101,6 +101,12 @@ pub(crate) fn sums_otherwise(variant: KernelVariant) -> bool {
     variant == KernelVariant::F16
 }
 
+/// Whether a variant differs from the reference in precision alone, and rounds nothing on the way.
+pub(crate) fn is_exact(variant: KernelVariant) -> bool {
+    use KernelVariant::{Portable, Software, Subgroup};
+    [Portable, Software, Subgroup].contains(&variant)
+}
+
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Random(pub(crate) u64);
 

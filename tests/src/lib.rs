@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod adapter;
 pub mod collector;
 pub mod mock;
 mod package;

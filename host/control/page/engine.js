@@ -57,10 +57,28 @@ function Model({ model, state }) {
         <div><dt>Guessed right</dt><dd>${model.drafted > 0 ? percent(model.accepted / model.drafted) : '–'}</dd></div>
         <div><dt>Reloads</dt><dd>${count(model.reloads)}</dd></div>
       </dl>
+      ${model.loras?.length > 0 && html`<h3>Adapters</h3><${Loras} loras=${model.loras} />`}
       ${model.replicas?.length > 0 && html`<h3>Replicas</h3><${Replicas} replicas=${model.replicas} />`}`}
     ${!model.loaded && !loading && html`<p>Records for it wait until it is loaded again:
       <code>tidegate model load ${line(model.name, 60)}</code></p>`}
   </section>`;
+}
+
+/** The low-rank adapters of a model. What they were asked is in its figures, too. */
+function Loras({ loras }) {
+  const head = [['Model', ''], ['Digest', ''], ['Rank', 'number'], ['Answered', 'number'], ['Failed', 'number'], ['Left', 'number'],
+    ['Tokens of prompts', 'number'], ['Tokens', 'number']];
+  return html`<${Table} label="Adapters" head=${head}>
+    ${loras.map((one) => html`<tr key=${one.name}>
+      <th scope="row">${line(one.name, 40)}</th>
+      <td><code title=${one.digest}>${short(one.digest)}</code></td>
+      <td class="number">${count(one.rank)}</td>
+      <td class="number">${count(one.answered)}</td>
+      <td class="number">${count(one.failed)}</td>
+      <td class="number">${count(one.left)}</td>
+      <td class="number">${count(one.prompt_tokens)}</td>
+      <td class="number">${count(one.tokens)}</td>
+    </tr>`)}<//>`;
 }
 
 /** How a replica stands, and the tone of that. */

@@ -116,23 +116,16 @@ struct Thinks {
     begins: &'static str,
     ends: &'static str,
     opens: Option<&'static str>,
-    /// What ends it where calls may come in the place of the content, if that is less.
-    ends_before_calls: Option<&'static str>,
-    /// What ends an answer, where that is not what ends any turn.
-    ends_answer: &'static [&'static str],
     spaced: bool,
 }
 
-/// Mistral's, gpt-oss's channels, Gemma's channel, Command's, Solar's, Seed's, and, last, those of Qwen, DeepSeek and most
-/// others.
-const FORMS: [Thinks; 7] = [
+/// Mistral's, gpt-oss's channels, Gemma's channel, Command's, Seed's, and, last, those of Qwen, DeepSeek and most others.
+const FORMS: [Thinks; 6] = [
     Thinks {
         by: "[THINK]",
         begins: "[THINK]",
         ends: "[/THINK]",
         opens: None,
-        ends_before_calls: None,
-        ends_answer: &[],
         spaced: true,
     },
     Thinks {
@@ -140,9 +133,6 @@ const FORMS: [Thinks; 7] = [
         begins: "<|channel|>analysis<|message|>",
         ends: "<|end|><|start|>assistant<|channel|>final<|message|>",
         opens: Some("<|channel|>final<|message|>"),
-        // Another message begins, in whichever channel.
-        ends_before_calls: Some("<|end|><|start|>assistant"),
-        ends_answer: &["<|return|>", "<|call|>"],
         spaced: false,
     },
     Thinks {
@@ -150,26 +140,13 @@ const FORMS: [Thinks; 7] = [
         begins: "<|channel>thought\n",
         ends: "<channel|>",
         opens: None,
-        ends_before_calls: None,
-        ends_answer: &[],
         spaced: false,
     },
     Thinks {
         by: "<|START_THINKING|>",
         begins: "<|START_THINKING|>",
-        ends: "<|END_THINKING|><|START_RESPONSE|>",
-        opens: Some("<|START_RESPONSE|>"),
-        ends_before_calls: Some("<|END_THINKING|>"),
-        ends_answer: &[],
-        spaced: false,
-    },
-    Thinks {
-        by: "<|begin|>assistant<|think|>",
-        begins: "<|think|>",
-        ends: "<|end|><|begin|>assistant<|content|>",
-        opens: Some("<|content|>"),
-        ends_before_calls: Some("<|end|><|begin|>assistant"),
-        ends_answer: &["<|flush|>", "<|calls|>"],
+        ends: "<|END_THINKING|>",
+        opens: None,
         spaced: false,
     },
     Thinks {
@@ -177,8 +154,6 @@ const FORMS: [Thinks; 7] = [
         begins: "<seed:think>",
         ends: "</seed:think>",
         opens: None,
-        ends_before_calls: None,
-        ends_answer: &[],
         spaced: true,
     },
     Thinks {
@@ -186,36 +161,15 @@ const FORMS: [Thinks; 7] = [
         begins: "<think>",
         ends: "</think>",
         opens: None,
-        ends_before_calls: None,
-        ends_answer: &[],
         spaced: true,
     },
 ];
 
 /// What the templates have whose answers are in channels.
-const CHANNELS: &str = "<|channel|>analysis";
+pub(crate) const CHANNELS: &str = "<|channel|>analysis";
 
-/// Special tokens that end a turn, whatever else the configuration says.
-const ENDS_OF_TURN: [&str; 5] = [
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<end_of_turn>",
-];
-
-/// How a template's model reasons, where it has a word for it.
-fn thinks(template: Option<&str>) -> Option<&'static Thinks> {
-    let source = template?;
-    FORMS.iter().find(|form| source.contains(form.by))
-}
-
-/// Special tokens that end an answer, whatever else the configuration says. Where thoughts are a message of their own, what
-/// ends a message does not.
-pub(crate) fn ends_of_answers(template: Option<&str>) -> &'static [&'static str] {
-    let own = thinks(template).map(|form| form.ends_answer);
-    own.filter(|own| !own.is_empty()).unwrap_or(&ENDS_OF_TURN)
-}
+/// What ends the reasoning of an answer in channels that may call functions: another message begins, in whichever channel.
+const NEXT_MESSAGE: &str = "<|end|><|start|>assistant";
 
 impl Tokenizer {
     /// How the model writes reasoning and calls: as far as its chat template says.
@@ -234,23 +188,16 @@ impl Tokenizer {
         inner: &tokenizers::Tokenizer,
         template: Option<&str>,
     ) -> Option<Box<AnswerForm>> {
-        let found = thinks(template)?;
-        let before_calls = Thinks {
-            ends: found.ends_before_calls?,
+        let found = FORMS
+            .iter()
+            .find(|form| template.is_some_and(|source| source.contains(form.by)))
+            .filter(|form| form.by == CHANNELS)?;
+        let next = Thinks {
+            ends: NEXT_MESSAGE,
             opens: None,
             ..*found
         };
-        if found.by != CHANNELS {
-            let calls = Tokenizer::calls_of(template);
-            return Some(Box::new(Tokenizer::form(
-                inner,
-                calls,
-                &before_calls,
-                true,
-                false,
-            )));
-        }
-        let mut form = Tokenizer::form(inner, CallForm::Channels, &before_calls, true, false);
+        let mut form = Tokenizer::form(inner, CallForm::Channels, &next, true, false);
         let names = [
             "<|channel|>",
             "<|constrain|>",
@@ -276,20 +223,9 @@ impl Tokenizer {
 
     /// Finds out.
     pub(crate) fn form_of(inner: &tokenizers::Tokenizer, template: Option<&str>) -> AnswerForm {
-        let calls = Tokenizer::calls_of(template);
-        let found = thinks(template);
-        // A model without a word for it may have been trained to think all the same.
-        let reasoning = found.unwrap_or(&FORMS[FORMS.len() - 1]);
-        let named =
-            calls == CallForm::List && template.is_some_and(|source| source.contains("[ARGS]"));
-        Tokenizer::form(inner, calls, reasoning, found.is_some(), named)
-    }
-
-    /// The form of calls, but for channels.
-    fn calls_of(template: Option<&str>) -> CallForm {
         let source = template.unwrap_or_default();
         let knows_tools = source.contains("tools");
-        if knows_tools && source.contains("[TOOL_CALLS]") {
+        let calls = if knows_tools && source.contains("[TOOL_CALLS]") {
             CallForm::List
         } else if knows_tools
             && source.contains("<|start_header_id|>")
@@ -298,7 +234,12 @@ impl Tokenizer {
             CallForm::Bare
         } else {
             CallForm::Tagged
-        }
+        };
+        let found = FORMS.iter().find(|form| source.contains(form.by));
+        // A model without a word for it may have been trained to think all the same.
+        let reasoning = found.unwrap_or(&FORMS[FORMS.len() - 1]);
+        let named = calls == CallForm::List && source.contains("[ARGS]");
+        Tokenizer::form(inner, calls, reasoning, found.is_some(), named)
     }
 
     fn form(

@@ -60,6 +60,14 @@ impl SpecialNames {
 }
 
 impl Tokenizer {
+    /// Whether the name of a special token stands in a text, of which [`Tokenizer::encode_text`] makes only text.
+    ///
+    /// # Errors
+    /// [`PromptError::Encode`] if the tokenizer fails on the text.
+    pub fn names_special_tokens(&self, text: &str) -> Result<bool, PromptError> {
+        Ok(self.literal_pieces(text)?.len() > 1)
+    }
+
     /// The pieces of a text in which no special token is found, however the tokenizer normalizes them: full-width
     /// letters may be the name of a token to it.
     pub(crate) fn literal_pieces<'a>(&self, text: &'a str) -> Result<Vec<&'a str>, PromptError> {

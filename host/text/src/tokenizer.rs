@@ -12,7 +12,7 @@ use crate::chat::ChatTemplate;
 use crate::config::TokenizerConfig;
 use crate::detokenize::Stage;
 use crate::encode::Frame;
-use crate::form;
+use crate::form::CHANNELS;
 use crate::literal::SpecialNames;
 use crate::pair::PairFrame;
 use crate::token_bytes::{Spelling, TokenBytes};
@@ -27,6 +27,18 @@ const LARGEST_VOCABULARY: usize = 1 << 24;
 
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const CONFIG: &str = "tokenizer_config.json";
+/// Special tokens that end a turn, whatever else the configuration says.
+const ENDS_OF_TURN: [&str; 5] = [
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+];
+
+/// The same of a model whose answers are in channels (gpt-oss).
+const ENDS_OF_CHANNELS: [&str; 2] = ["<|return|>", "<|call|>"];
+
 const TEMPLATE: &str = "chat_template.jinja";
 
 /// Turns text into the token ids of one model, and messages into prompts.
@@ -190,8 +202,12 @@ impl Tokenizer {
             });
         }
         let added = inner.get_added_tokens_decoder();
-        let ends_of_answers = form::ends_of_answers(config.chat_template.as_deref());
-        let is_end = |name: &str| ends_of_answers.contains(&name);
+        // Where answers are in channels, one ends where the answer does not.
+        let channels = (config.chat_template.as_deref()).is_some_and(|s| s.contains(CHANNELS));
+        let is_end = |name: &str| match channels {
+            true => ENDS_OF_CHANNELS.contains(&name),
+            false => ENDS_OF_TURN.contains(&name),
+        };
         let ends = added
             .iter()
             .filter(|(_, token)| token.special && is_end(&token.content))

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 
 use serde_json::{Map, Value, json};
-use tidegate_tests::{Random, Workspace, root};
+use tidegate_tests::adapter::{HIDDEN, LAYERS, safetensors, write_adapter};
+use tidegate_tests::{Workspace, root};
 
 use crate::client::{Served, model, read};
 
 const CHAT: &str = "/v1/chat/completions";
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
-/// Of the demo's model.
-const LAYERS: usize = 5;
-pub(crate) const HIDDEN: usize = 128;
-const RANK: usize = 4;
+/// Writes another adapter in the place of `polite`.
+fn write_polite(workspace: &Workspace, seed: u64, width: usize) {
+    write_adapter(&workspace.path("polite"), seed, width);
+}
 
 fn pipeline() -> String {
     format!(
@@ -57,31 +58,6 @@ inputs = ["answer-politely"]
     )
 }
 
-/// An adapter of the queries of all layers, whose rows are so wide, in the directory `polite`.
-pub(crate) fn write_adapter(workspace: &Workspace, seed: u64, width: usize) {
-    let mut numbers = Random(seed);
-    let (mut header, mut data) = (Map::new(), Vec::new());
-    for layer in 0..LAYERS {
-        for (name, rows, width) in [("A", RANK, width), ("B", HIDDEN, RANK)] {
-            let begin = data.len();
-            for _ in 0..rows * width {
-                let number = numbers.below(2001) as f32 / 1000.0 - 1.0;
-                data.extend_from_slice(&number.to_le_bytes());
-            }
-            let module = format!("base_model.model.model.layers.{layer}.self_attn.q_proj");
-            let tensor = json!({"dtype": "F32", "shape": [rows, width], "data_offsets": [begin, data.len()]});
-            header.insert(format!("{module}.lora_{name}.weight"), tensor);
-        }
-    }
-    std::fs::create_dir_all(workspace.path("polite")).unwrap();
-    // What was opened stays as it was: another file takes its place.
-    workspace.write("polite/new", in_file(header, &data));
-    let place = workspace.path("polite/adapter_model.safetensors");
-    std::fs::rename(workspace.path("polite/new"), place).unwrap();
-    let config = json!({"peft_type": "LORA", "r": RANK, "lora_alpha": 2 * RANK, "target_modules": ["q_proj"]});
-    workspace.write("polite/adapter_config.json", config.to_string());
-}
-
 /// The demo's model without its last layer.
 fn write_shorter_base(workspace: &Workspace) {
     let from = root().join("examples/support-bot/model");
@@ -113,17 +89,7 @@ fn write_shorter_base(workspace: &Workspace) {
         data.extend_from_slice(bytes);
         kept.insert(name, tensor);
     }
-    workspace.write("shorter/model.safetensors", in_file(kept, &data));
-}
-
-/// A safetensors file.
-fn in_file(header: Map<String, Value>, data: &[u8]) -> Vec<u8> {
-    let mut header = Value::Object(header).to_string();
-    while !header.len().is_multiple_of(8) {
-        header.push(' ');
-    }
-    let length = (header.len() as u64).to_le_bytes();
-    [&length[..], header.as_bytes(), data].concat()
+    workspace.write("shorter/model.safetensors", safetensors(kept, &data));
 }
 
 fn asking(model: &str, question: usize) -> Value {
@@ -182,7 +148,7 @@ fn of<'a>(answers: &'a Answers, model: &str) -> Vec<&'a str> {
 #[test]
 fn an_adapter_answers_by_its_name_beside_its_base_and_is_read_again_with_it() {
     let workspace = Workspace::new(&pipeline());
-    write_adapter(&workspace, 1, HIDDEN);
+    write_polite(&workspace, 1, HIDDEN);
     let served = Served::again(workspace);
     let list = served.send("GET", "/v1/models", &[], "").json();
     let names = list["data"].as_array().unwrap().iter();
@@ -216,7 +182,7 @@ fn an_adapter_answers_by_its_name_beside_its_base_and_is_read_again_with_it() {
         ];
         served.workspace.run(&arguments.concat())
     };
-    write_adapter(&served.workspace, 2, HIDDEN);
+    write_polite(&served.workspace, 2, HIDDEN);
     let loaded = load(&[]);
     assert!(loaded.status.success(), "{loaded:?}");
     let second = alone(&served);
@@ -235,12 +201,12 @@ fn an_adapter_answers_by_its_name_beside_its_base_and_is_read_again_with_it() {
         }
         assert_eq!(alone(&served), second);
     };
-    write_adapter(&served.workspace, 3, HIDDEN / 2);
+    write_polite(&served.workspace, 3, HIDDEN / 2);
     refused(
         &[],
         &["layers.0.self_attn.q_proj.lora_A", "[4, 64]", "[4, 128]"],
     );
-    write_adapter(&served.workspace, 3, HIDDEN);
+    write_polite(&served.workspace, 3, HIDDEN);
     write_shorter_base(&served.workspace);
     refused(&["shorter"], &["adapts layer 4", "the base has 4 layers"]);
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_telemetry::metrics::{Family, table};
+use tidegate_tests::adapter::{HIDDEN, write_adapter};
 use tidegate_tests::{Workspace, root, until};
 
-use crate::adapted::{HIDDEN, write_adapter};
 use crate::client::{PATIENCE, Served, model};
 use crate::figures::{metric, told};
 use crate::prometheus::{Prometheus, promtool};
@@ -95,7 +95,7 @@ fn start() -> Served {
     let workspace = Workspace::new(&pipeline());
     workspace.write("token", format!("{TOKEN}\n"));
     workspace.write("nothing.jsonl", "");
-    write_adapter(&workspace, 1, HIDDEN);
+    write_adapter(&workspace.path("polite"), 1, HIDDEN);
     // Each is a label: what is in it must not end the line that it stands on.
     let ticket = |n: u32| json!({"at": "2026-01-02T03:04:05Z", "n": n, "text": "a\"b\\c\nd{}"});
     let tickets: Vec<String> = (0..3000).map(|n| ticket(n).to_string() + "\n").collect();

@@ -108,11 +108,11 @@ fn a_prompt_of_the_model_stands_before_texts_where_a_stage_or_the_model_says_so(
     for (model, says) in [
         (
             "qwen3-embedding-bf16",
-            "document, query; none of them where a stage names none",
+            "\"document\", \"query\"; none of them where a stage names none",
         ),
         (
             "mistral-embedding-f16",
-            "passage, query; passage where a stage names none",
+            "\"passage\", \"query\"; \"passage\" where a stage names none",
         ),
     ] {
         let path = root().join("host/reference/tests/golden").join(model);
@@ -200,6 +200,15 @@ fn an_encoder_is_converted_and_said_how_far_its_vectors_move() {
         }
         assert_eq!(after.len(), 3);
     }
+    // What stands before texts goes with the model.
+    let from = golden.join("mistral-embedding-f16");
+    let from = from.to_str().unwrap();
+    let arguments = ["model", "convert", from, "prompted", "--to", "int8"];
+    let output = workspace.run(&[&arguments[..], &["--adapter", "cpu"]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    let told = info(&workspace, &workspace.path("prompted"));
+    let prompts = "\"passage\", \"query\"; \"passage\" where a stage names none";
+    assert!(told.contains(prompts), "{told}");
     // A reranker is told by how far its scores move.
     let output = workspace.run(&[
         "model",

@@ -1,5 +1,6 @@
 //! The page of a running pipeline, in a browser.
 
+mod adapters;
 mod browser;
 mod keys;
 mod playground;
@@ -19,6 +20,27 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What would run if it were taken for more than text, and what turns or hides text.
 const HOSTILE: &str = "</pre><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\
                        javascript:window.pwned=1 {{1+1}} ${window.pwned=1} \u{202e}desrever\u{2066} \u{1b}[2J";
+
+/// The view of the engine, wide and narrow, light and dark: these words are seen in each, and pictures of that name made.
+fn engine_in_every_look(link: &str, name: &str, words: &[&str]) -> Browser {
+    let mut browser = Browser::start();
+    browser.width(1280);
+    browser.colours("light");
+    browser.open(link);
+    browser.sees("running");
+    for width in [1280, 390] {
+        for colours in ["light", "dark"] {
+            browser.width(width);
+            browser.colours(colours);
+            browser.press(&["4"]);
+            for word in words {
+                browser.sees(word);
+            }
+            browser.look(&format!("{name}-{width}-{colours}"));
+        }
+    }
+    browser
+}
 
 struct Paged {
     workspace: Workspace,

@@ -7,6 +7,7 @@ use tidegate_control::config::{
 };
 use tidegate_grammar::{Compiler, Vocabulary};
 use tidegate_text::{PromptError, Tokenizer};
+use tidegate_weights::{EncoderHead, Pooling};
 
 use super::open::open_lora;
 use super::pinned;
@@ -247,7 +248,7 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
                 }
             }
             Ask::Embed => {
-                let wrong = text_prompt_mistake(kind, file, &model.name);
+                let wrong = text_prompt_mistake(kind, file, (&model.name, holds.context));
                 found.extend(wrong.map(|what| pipeline.mistake_of_prompt_name(stage, what)));
             }
             Ask::Recognize { .. } => {}
@@ -257,23 +258,23 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
     found
 }
 
-/// What stands before the texts of a stage that wants vectors; none where the model has no prompt of the name.
-pub(crate) fn text_prompt<'f>(stage: &ModelStage, file: &'f ModelFile) -> Option<&'f str> {
-    match file.checkpoint.encoder() {
-        Some(config) => config.prompts.get(stage.prompt_name()),
-        None => Some(""),
-    }
-}
+/// Most names of prompts that are listed.
+const LISTED: usize = 10;
+/// Most characters of each.
+const NAME: usize = 64;
 
-/// Why a stage's texts cannot have it before them.
-fn text_prompt_mistake(stage: &ModelStage, file: &ModelFile, model: &str) -> Option<String> {
-    let Some(prompt) = text_prompt(stage, file) else {
-        let prompts = file
-            .checkpoint
-            .encoder()
-            .map(|config| &config.prompts.named);
-        let names: Vec<String> = (prompts.into_iter().flat_map(|named| named.keys()))
-            .map(|name| format!("{name:?}"))
+/// Why the texts of a stage that wants vectors cannot have before them what it or the model says, of so many positions.
+fn text_prompt_mistake(
+    stage: &ModelStage,
+    file: &ModelFile,
+    (model, context): (&str, usize),
+) -> Option<String> {
+    let config = file.checkpoint.encoder()?;
+    let prompts = &config.prompts;
+    let Some(prompt) = prompts.get(stage.prompt_name()) else {
+        let names = prompts.named.keys().take(LISTED);
+        let names: Vec<String> = names
+            .map(|name| format!("{:?}", name.chars().take(NAME).collect::<String>()))
             .collect();
         let name = stage.prompt_name().unwrap_or_default();
         return Some(match names.is_empty() {
@@ -287,17 +288,37 @@ fn text_prompt_mistake(stage: &ModelStage, file: &ModelFile, model: &str) -> Opt
             ),
         });
     };
-    let taken = file
-        .tokenizer
-        .encode_text(prompt)
-        .map(|tokens| tokens.len());
-    let context = file.own_context();
+    if prompt.is_empty() {
+        return None;
+    }
+    let name = stage.prompt_name().or(prompts.usual.as_deref());
+    let name: String = name.unwrap_or_default().chars().take(NAME).collect();
+    let none = "prompt-name = \"\" puts none there";
+    if prompts.left_out && config.head != EncoderHead::Embedding(Pooling::Last) {
+        return Some(format!(
+            "of prompt {name:?}: by its 1_Pooling/config.json (include_prompt) model {model:?} pools the rows behind a prompt alone, \
+             which is not done here; {none}"
+        ));
+    }
+    // A byte makes at most one token, and a token seldom has as many bytes as this.
+    let within = prompt.len() / 64 < context;
+    let taken = match within {
+        true => file
+            .tokenizer
+            .encode_text_to(prompt, context)
+            .map(|tokens| tokens.len()),
+        false => Ok(context),
+    };
+    let special = within && file.tokenizer.names_special_tokens(prompt).unwrap_or(false);
     match taken {
         Err(error) => Some(format!(
-            "names a prompt that the model's tokenizer does not take: {error}"
+            "of prompt {name:?}: the model's tokenizer does not take it: {error}; {none}"
         )),
         Ok(taken) if taken >= context => Some(format!(
-            "names a prompt of {taken} tokens, which leaves none of the {context} of model {model:?} for a text"
+            "of prompt {name:?}: it leaves none of the {context} tokens of model {model:?} for a text; {none}"
+        )),
+        Ok(_) if special => Some(format!(
+            "of prompt {name:?}: it has special tokens of model {model:?} in it, which are only text before a text; {none}"
         )),
         Ok(_) => None,
     }

@@ -9,17 +9,17 @@ use anyhow::Context;
 use tidegate_contract::{
     Makes, Model, ModelError, ModelFacts, Prompt, Request, RequestId, Structure,
 };
-use tidegate_control::config::{self, Ask, Generate, Pipeline};
+use tidegate_control::config::{self, Ask, Generate, ModelStage, Pipeline};
 use tidegate_control::{LoraReport, ModelRefused, ModelReport, ReplicaReport, ReplicaState};
 use tidegate_serving::{
     LoadedLora, LoraStats, MissingReplica, ModelHandle, ReplicaStanding, ReplicaStats,
     load_replicas,
 };
 use tidegate_text::Tokenizer;
-use tidegate_weights::adapted_digest;
+use tidegate_weights::{TextPrompts, adapted_digest};
 
 use super::biased;
-use super::fit::{adapting, around_prompt, asking, bias, mistakes, text_prompt};
+use super::fit::{adapting, around_prompt, asking, bias, mistakes};
 use super::gpu::{Adapters, Used};
 use super::open::{ModelFile, Splits, name, read_lora};
 use super::pinned;
@@ -55,8 +55,8 @@ struct Last {
     loaded: bool,
     /// What the biases of each of its stages mean.
     biases: Vec<Vec<(u32, f32)>>,
-    /// What stands before the texts of each of its stages.
-    text_prompts: Vec<String>,
+    /// What may stand before its texts.
+    prompts: Arc<TextPrompts>,
     /// Its low-rank adapters, in the order of their numbers.
     adapted: Vec<Adapted>,
 }
@@ -105,12 +105,13 @@ impl HostedModel {
             .unwrap_or_default()
     }
 
-    /// What stands before the texts of a stage that wants vectors, by the stage's index in the pipeline.
-    pub(crate) fn text_prompt(&self, stage: usize) -> String {
-        let place = asking(&self.pipeline, self.index).position(|(index, ..)| index == stage);
-        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
-        let prompt = place.and_then(|place| last.text_prompts.get(place));
-        prompt.cloned().unwrap_or_default()
+    /// What stands before the texts of a stage that wants vectors.
+    pub(crate) fn text_prompt(&self, stage: &ModelStage) -> String {
+        let prompts = self.last().prompts;
+        prompts
+            .get(stage.prompt_name())
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Its place among the pipeline's models.
@@ -192,7 +193,12 @@ impl HostedModel {
                     .to_owned(),
             ));
         }
-        if text_prompts(&self.pipeline, self.index, &file) != before.text_prompts {
+        let mut asking = asking(&self.pipeline, self.index);
+        let same = asking.all(|(_, _, kind)| {
+            let name = kind.prompt_name();
+            file.prompts().get(name) == before.prompts.get(name)
+        });
+        if !same {
             return Err(ModelRefused::Refused(
                 "it has another prompt for the texts of a stage; start the pipeline with it"
                     .to_owned(),
@@ -437,7 +443,7 @@ fn load(
         "model loaded"
     );
     let last = Last {
-        text_prompts: text_prompts(pipeline, index, file),
+        prompts: Arc::new(file.prompts().clone()),
         path: file.path.clone(),
         tokenizer: file.tokenizer.clone(),
         facts,
@@ -447,18 +453,6 @@ fn load(
         adapted,
     };
     Ok((handle, last))
-}
-
-/// What stands before the texts of each stage that asks a model: nothing where it makes no vectors.
-fn text_prompts(pipeline: &Pipeline, index: usize, file: &ModelFile) -> Vec<String> {
-    let stages = asking(pipeline, index);
-    let prompts = stages.map(|(_, _, kind)| match &kind.ask {
-        Ask::Embed => text_prompt(kind, file).unwrap_or_default().to_owned(),
-        Ask::Generate(_) | Ask::Classify { .. } | Ask::Recognize { .. } | Ask::Rerank { .. } => {
-            String::new()
-        }
-    });
-    prompts.collect()
 }
 
 /// What the biases of each stage that asks a model mean.

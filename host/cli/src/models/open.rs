@@ -9,7 +9,7 @@ use tidegate_control::config::Model;
 use tidegate_infer::MappedFiles;
 use tidegate_text::{LoadError, Tokenizer};
 use tidegate_weights::{
-    Architecture, Checkpoint, EncoderConfig, EncoderHead, Lora, ReadFile, ReadWhole,
+    Architecture, Checkpoint, EncoderConfig, EncoderHead, Lora, ReadFile, ReadWhole, TextPrompts,
 };
 use tracing::warn;
 
@@ -80,6 +80,13 @@ impl ModelFile {
     pub(crate) fn labels(&self) -> Vec<String> {
         let config = self.checkpoint.encoder();
         config.map_or_else(Vec::new, |config| config.head.labels().to_vec())
+    }
+
+    /// What may stand before its texts, if it makes vectors of them.
+    pub(crate) fn prompts(&self) -> &TextPrompts {
+        static NONE: TextPrompts = TextPrompts::NONE;
+        let config = self.checkpoint.encoder();
+        config.map_or(&NONE, |config| &config.prompts)
     }
 
     /// The token that is exactly this text.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_connect::remote::RemoteModel;
 use tidegate_contract::{Model, ModelFacts};
-use tidegate_control::config::{BiasedToken, Generate, Holds};
+use tidegate_control::config::{BiasedToken, Generate, Holds, ModelStage};
 
 use super::{HostedModel, LoraModel};
 
@@ -81,9 +81,8 @@ impl Served {
         self.hosted().map_or(0, |model| model.special_tokens())
     }
 
-    /// What stands before the texts of a stage that wants vectors, by the stage's index in the pipeline. What another server puts
-    /// there is its own.
-    pub(crate) fn text_prompt(&self, stage: usize) -> String {
+    /// What stands before the texts of a stage that wants vectors. What another server puts there is its own.
+    pub(crate) fn text_prompt(&self, stage: &ModelStage) -> String {
         match self {
             Served::Hosted(model) => model.text_prompt(stage),
             // Adapters are of models that make text.

@@ -667,6 +667,91 @@ fn a_model_that_puts_something_else_before_texts_does_not_take_the_place_of_anot
     }
 }
 
+/// What `check` says of a stage with a prompt of an embedding model whose files beside it are these, but for its name and place.
+fn wrong_of_prompt(files: &[(&str, &str)], more: &str) -> Vec<String> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../reference/tests/golden/mistral-embedding-f16");
+    let directory = tempfile::tempdir().unwrap();
+    let own = [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "modules.json",
+        "1_Pooling/config.json",
+    ];
+    std::fs::create_dir(directory.path().join("1_Pooling")).unwrap();
+    for name in own {
+        std::fs::copy(golden.join(name), directory.path().join(name)).unwrap();
+    }
+    for (name, text) in files {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    let pipeline = pipeline_of(&format!(
+        "[model.embedder]\npath = {:?}\nadapter = \"cpu\"\n{more}",
+        directory.path()
+    ));
+    let found = super::check(&pipeline).mistakes.into_iter();
+    found
+        .map(|mistake| format!("{}: {}", mistake.key, mistake.what))
+        .collect()
+}
+
+#[test]
+fn a_prompt_that_cannot_stand_before_texts_is_a_mistake_of_the_stage_that_has_it() {
+    const NAMED: &str = "config_sentence_transformers.json";
+    let stage = "[[stage]]\nname = \"vector\"\nembed = \"embedder\"\ntext = \"{text}\"\n";
+    let query = format!("{stage}prompt-name = \"query\"\n");
+    let query = query.as_str();
+    let good = r#"{"prompts": {"query": "query: "}}"#;
+    let special = r#"{"prompts": {"query": "[SEP] query: "}, "default_prompt_name": "query"}"#;
+    let long = format!(r#"{{"prompts": {{"query": "{}"}}}}"#, "wide ".repeat(20));
+    let longer = format!(
+        r#"{{"prompts": {{"query": "{}"}}}}"#,
+        "wide ".repeat(100_000)
+    );
+    let mean = r#"{"pooling_mode_mean_tokens": true, "include_prompt": false}"#;
+    let last = r#"{"pooling_mode_lasttoken": true, "include_prompt": false}"#;
+    let small = format!("context = 40\n{query}");
+    let none = format!("{stage}prompt-name = \"\"\n");
+    let pooling = "1_Pooling/config.json";
+    for (files, more, wrong) in [
+        (&[(NAMED, good)][..], query, None),
+        (&[(NAMED, good)], &small, None),
+        (
+            &[(NAMED, &long)],
+            &small,
+            Some("stage.vector.prompt-name: of prompt \"query\": it leaves none of the 40 tokens"),
+        ),
+        (
+            &[(NAMED, &longer)],
+            query,
+            Some("it leaves none of the 64 tokens"),
+        ),
+        // By the model's own choice, and so of the stage.
+        (
+            &[(NAMED, special)],
+            stage,
+            Some("stage.vector: of prompt \"query\": it has special tokens"),
+        ),
+        (&[(NAMED, special)], &none, None),
+        (
+            &[(NAMED, good), (pooling, mean)],
+            query,
+            Some("(include_prompt)"),
+        ),
+        (&[(NAMED, good), (pooling, mean)], stage, None),
+        (&[(NAMED, good), (pooling, last)], query, None),
+    ] {
+        let found = wrong_of_prompt(files, more);
+        match (wrong, &found[..]) {
+            (None, []) => {}
+            (Some(words), [said]) => assert!(said.contains(words), "{said}"),
+            _ => panic!("{wrong:?}: {found:?}"),
+        }
+    }
+}
+
 #[test]
 fn an_adapter_that_this_machine_does_not_have_is_named_with_those_it_has() {
     let stage = "[[stage]]\nname = \"answer\"\nmodel = \"support\"\nprompt = \"{text}\"\n";

@@ -220,7 +220,7 @@ fn model_stage(
     };
     let mut prompt = stage.prompt.clone();
     if let config::Ask::Embed = stage.ask {
-        prompt = prompt.behind(served.text_prompt(index));
+        prompt = prompt.behind(served.text_prompt(stage));
     }
     let truncate = stage.truncate.as_ref();
     let turns = match &stage.ask {

@@ -131,12 +131,7 @@ fn the_tags_of_reasoning_are_found_in_the_template() {
         (
             "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
             "<|START_THINKING|>",
-            "<|END_THINKING|><|START_RESPONSE|>",
-        ),
-        (
-            "upstage-Solar-Open-100B",
-            "<|think|>",
-            "<|end|><|begin|>assistant<|content|>",
+            "<|END_THINKING|>",
         ),
         ("ByteDance-Seed-OSS", "<seed:think>", "</seed:think>"),
     ] {
@@ -148,7 +143,7 @@ fn the_tags_of_reasoning_are_found_in_the_template() {
 }
 
 /// Tags that begin and end thoughts, with the tokens in them that published tokenizers have for them.
-const MARKS: [(&str, &[&str], &[&str]); 7] = [
+const MARKS: [(&str, &[&str], &[&str]); 6] = [
     ("Qwen-Qwen3-0.6B", &["<think>"], &["</think>"]),
     (
         "mistralai-Ministral-3-14B-Reasoning-2512",
@@ -164,12 +159,7 @@ const MARKS: [(&str, &[&str], &[&str]); 7] = [
     (
         "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
         &["<|START_THINKING|>"],
-        &["<|END_THINKING|>", "<|START_RESPONSE|>"],
-    ),
-    (
-        "upstage-Solar-Open-100B",
-        &["<|think|>"],
-        &["<|end|>", "<|begin|>", "<|content|>"],
+        &["<|END_THINKING|>"],
     ),
     ("ByteDance-Seed-OSS", &["<seed:think>"], &["</seed:think>"]),
 ];
@@ -230,7 +220,7 @@ fn the_tags_of_a_published_vocabulary_are_its_tokens() {
 }
 
 #[test]
-fn an_answer_in_messages_has_another_form_where_functions_may_be_called() {
+fn an_answer_in_channels_has_another_form_where_functions_may_be_called() {
     let tokenizer = template("openai-gpt-oss-120b");
     assert_eq!(tokenizer.answer_form_with(false), tokenizer.answer_form());
     let form = tokenizer.answer_form_with(true);
@@ -241,47 +231,8 @@ fn an_answer_in_messages_has_another_form_where_functions_may_be_called() {
     assert_eq!(form.reasoning.0, tokenizer.answer_form().reasoning.0);
     assert_eq!(form.reasoning.1.text(), "<|end|><|start|>assistant");
     assert!(form.channels.is_some());
-    for (name, ends) in [
-        (
-            "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
-            "<|END_THINKING|>",
-        ),
-        ("upstage-Solar-Open-100B", "<|end|><|begin|>assistant"),
-    ] {
-        let form = template(name).answer_form_with(true).clone();
-        let found = (form.reasoning.1.text(), &form.opens, &form.channels);
-        assert_eq!(found, (ends, &None, &None), "{name}");
-    }
     let other = template("Qwen-Qwen3-0.6B");
     assert_eq!(other.answer_form_with(true), other.answer_form());
-}
-
-/// Where thoughts are a message of their own, the end of a message is not that of the answer.
-#[test]
-fn what_ends_an_answer_is_what_the_model_of_the_template_ends_it_with() {
-    const NAMES: [&str; 5] = [
-        "<|end|>",
-        "<|return|>",
-        "<|call|>",
-        "<|flush|>",
-        "<|calls|>",
-    ];
-    for (name, ends) in [
-        ("microsoft-Phi-3.5-mini-instruct", &["<|end|>"][..]),
-        ("openai-gpt-oss-120b", &["<|return|>", "<|call|>"]),
-        ("upstage-Solar-Open-100B", &["<|flush|>", "<|calls|>"]),
-    ] {
-        let mut vocabulary = vocabulary_with_template(&DIRECTORY.join(format!("{name}.jinja")));
-        vocabulary.types = vec![1; vocabulary.tokens.len()];
-        vocabulary.tokens.extend(NAMES.map(str::to_owned));
-        vocabulary.types.extend([3; NAMES.len()]);
-        let tokenizer = Tokenizer::from_gguf(&vocabulary).unwrap();
-        let found = NAMES.into_iter().filter(|name| {
-            let token = tokenizer.token_id(name).unwrap();
-            tokenizer.end_tokens().contains(&token)
-        });
-        assert_eq!(found.collect::<Vec<_>>(), ends, "{name}");
-    }
 }
 
 #[test]

@@ -94,9 +94,19 @@ pub struct TextPrompts {
     pub named: BTreeMap<String, String>,
     /// The name of that which stands before a text where nothing is said, if one does.
     pub usual: Option<String>,
+    /// Whether the rows of a prompt are no part of what is pooled (`include_prompt` false, as of INSTRUCTOR), which is not done here: no
+    /// prompt may stand before texts then, but where the last row alone is the vector.
+    pub left_out: bool,
 }
 
 impl TextPrompts {
+    /// None.
+    pub const NONE: TextPrompts = TextPrompts {
+        named: BTreeMap::new(),
+        usual: None,
+        left_out: false,
+    };
+
     /// What stands before a text: the prompt of this name; the usual one, or nothing, without a name; nothing if the name is
     /// empty. None where no prompt has the name.
     #[must_use]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::raw::Raw;
-use super::{Beside, ConfigError, EncoderHead, Pooling, TextPrompts};
+use super::{Beside, ConfigError, EncoderHead, Pooling, TextPrompts, cut};
 
 /// Most tokens of a text, as sentence-transformers limits them.
 pub(super) fn most_tokens(beside: &Beside, longest: usize) -> Result<usize, ConfigError> {
@@ -79,68 +79,63 @@ fn read_pooling(pooling: Raw<'_>) -> Result<Pooling, ConfigError> {
     }
 }
 
-/// What may stand before texts. A model that scores pairs is given none here, so its files may ask for none.
+/// Those that every model of sentence-transformers has, empty where the file does not say them.
+const ALWAYS_THERE: [&str; 2] = ["query", "document"];
+
+/// Most names that a refusal lists, and most characters of each.
+const LISTED: usize = 10;
+const NAME: usize = 64;
+
+/// What may stand before texts (`_validate_prompts` of sentence-transformers). A model that scores pairs is given none here, so its
+/// files may ask for none; for labels nobody reads them.
 pub(super) fn prompts(beside: &Beside, head: &EncoderHead) -> Result<TextPrompts, ConfigError> {
-    let Some(said) = beside.named.as_ref().map(Raw) else {
-        return Ok(TextPrompts::default());
+    let said = match (beside.named.as_ref(), head) {
+        (Some(said), EncoderHead::Embedding(_) | EncoderHead::Relevance(_)) => Raw(said),
+        _ => return Ok(TextPrompts::default()),
     };
     let all = said.object("prompts")?;
+    let all = all.into_iter().flat_map(|all| all.0);
     let named: BTreeMap<String, String> = all
-        .into_iter()
-        .flat_map(|all| all.0)
-        .map(|(name, text)| match text.as_str() {
-            Some(text) => Ok((name.clone(), text.to_owned())),
-            None => Err(ConfigError::out_of_range(
-                format!("prompts.{name}"),
-                text,
-                "a text",
-            )),
+        .map(|(name, text)| match text {
+            Value::String(text) => Ok((name.clone(), text.clone())),
+            Value::Null => Ok((name.clone(), String::new())),
+            other => {
+                let key = format!("prompts.{}", cut(name, NAME));
+                Err(ConfigError::out_of_range(key, other, "a text"))
+            }
         })
         .collect::<Result<_, _>>()?;
     let usual = said.text("default_prompt_name")?;
-    let texts = match usual {
-        None => None,
-        Some(usual) => match named.get(usual) {
-            Some(text) => Some(text),
-            // As sentence-transformers refuses it.
-            None => {
-                let limit = match named.keys().map(String::as_str).collect::<Vec<_>>() {
-                    names if names.is_empty() => "null where there are no prompts".to_owned(),
-                    names => format!("one of {}", names.join(", ")),
-                };
-                return Err(ConfigError::out_of_range(
-                    "default_prompt_name",
-                    usual,
-                    limit,
-                ));
-            }
-        },
-    };
-    let EncoderHead::Embedding(pooling) = head else {
-        return match texts.is_some_and(|text| !text.is_empty()) {
-            true => Err(ConfigError::unsupported(
-                "default_prompt_name",
-                usual.unwrap_or_default(),
-                "null of a model that makes no embeddings",
-            )),
-            false => Ok(TextPrompts::default()),
-        };
-    };
-    // Rows of the prompt are left out of the mean there (INSTRUCTOR).
-    let left_out = beside
-        .pooling
-        .as_ref()
-        .is_some_and(|pooling| pooling.get("include_prompt") == Some(&Value::Bool(false)));
-    if left_out && *pooling == Pooling::Mean && named.values().any(|text| !text.is_empty()) {
-        let supported = "true where there are prompts";
-        return Err(ConfigError::unsupported(
-            "include_prompt",
-            "false",
-            supported,
+    let text = usual.and_then(|usual| named.get(usual)).map(String::as_str);
+    if let Some(usual) = usual
+        && text.is_none()
+        && !ALWAYS_THERE.contains(&usual)
+    {
+        let names = named.keys().map(|name| cut(name, NAME)).take(LISTED);
+        let names: Vec<_> = names.chain(ALWAYS_THERE.map(str::to_owned)).collect();
+        let limit = format!("the name of a prompt: {}", names.join(", "));
+        return Err(ConfigError::out_of_range(
+            "default_prompt_name",
+            usual,
+            limit,
         ));
     }
+    if let EncoderHead::Relevance(_) = head {
+        return match text.unwrap_or_default() {
+            "" => Ok(TextPrompts::default()),
+            _ => Err(ConfigError::unsupported(
+                "default_prompt_name",
+                usual.unwrap_or_default(),
+                "null of a model that scores pairs",
+            )),
+        };
+    }
+    let pooling = beside.pooling.as_ref();
+    let included = pooling.and_then(|pooling| pooling.get("include_prompt"));
     Ok(TextPrompts {
-        usual: usual.map(str::to_owned),
+        // One that is not there is empty.
+        usual: text.and(usual).map(str::to_owned),
         named,
+        left_out: included == Some(&Value::Bool(false)),
     })
 }

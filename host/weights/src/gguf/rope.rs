@@ -91,9 +91,18 @@ impl Reader<'_> {
         }
         let key = self.key("rope.scaling.type");
         // As files were before the type was named (`rope.scale_linear`), and as llama.cpp takes a factor without a type.
-        let factor = number("rope.scaling.factor")?;
-        let factor =
-            factor.map_or_else(|| number("rope.scale_linear"), |factor| Ok(Some(factor)))?;
+        // 0 is none.
+        let stretch = |name: &str| {
+            let key = self.key(name);
+            let number = self.keys().number(&key)?.filter(|number| *number != 0.0);
+            number
+                .map(|number| limits::positive(&key, number))
+                .transpose()
+        };
+        let factor = match stretch("rope.scaling.factor")? {
+            None => stretch("rope.scale_linear")?,
+            factor => factor,
+        };
         let kind = match self.keys().text(&key)? {
             None if factor.is_some() => Some("linear"),
             kind => kind,

@@ -667,12 +667,8 @@ fn prompts_of_embeddings_are_those_that_sentence_transformers_reads() {
     let bert = json!({"architectures": ["BertModel"]});
     for (said, words) in [
         (
-            json!({"prompts": {"query": "q: "}, "default_prompt_name": "document"}),
-            "`default_prompt_name` is document, must be one of query",
-        ),
-        (
-            json!({"default_prompt_name": "query"}),
-            "`default_prompt_name` is query, must be null where there are no prompts",
+            json!({"prompts": {"query": "q: "}, "default_prompt_name": "passage"}),
+            "`default_prompt_name` is passage, must be the name of a prompt: query, query, document",
         ),
         (
             json!({"prompts": {"query": 7}}),
@@ -685,15 +681,27 @@ fn prompts_of_embeddings_are_those_that_sentence_transformers_reads() {
     }
     let scores =
         json!({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}});
-    let error = refused(scores, &named(usual));
+    let error = refused(scores, &named(usual.clone()));
     assert!(error.contains("`default_prompt_name` is query"), "{error}");
+    // Those of labels are not read by anybody.
+    let labels = json!({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "calm", "1": "rude"}});
+    assert!(open_beside(&labels, &named(query.clone())).is_ok());
+    // There always, and what is null is empty.
+    for usual in [
+        json!({"default_prompt_name": "query"}),
+        json!({"prompts": {"x": null}, "default_prompt_name": "x"}),
+    ] {
+        assert_eq!(
+            encoder(json!({}), &named(usual)).prompts.get(None),
+            Some("")
+        );
+    }
     let left_out = json!({"pooling_mode_mean_tokens": true, "include_prompt": false});
     let beside = [
         ("config_sentence_transformers.json", query),
         ("1_Pooling/config.json", left_out),
     ];
-    let error = refused(bert, &beside);
-    assert!(error.contains("`include_prompt` is false"), "{error}");
+    assert!(encoder(json!({}), &beside).prompts.left_out);
 }
 
 #[test]

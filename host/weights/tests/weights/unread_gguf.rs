@@ -474,6 +474,8 @@ fn a_factor_of_positions_is_read_by_either_name_and_beside_those_of_frequencies(
     }
     assert_eq!(scaling(&typed(gguf(), "linear")), linear);
     assert_eq!(scaling(&typed(gguf(), "none")), RopeScaling::None);
+    let zero = gguf().set("llama.rope.scaling.factor", Value::F32(0.0));
+    assert_eq!(scaling(&zero), RopeScaling::None);
 
     let divided = with(gguf(), "rope_freqs.weight", 4);
     let divisors = |file: &Gguf| match scaling(file) {

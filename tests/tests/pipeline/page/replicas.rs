@@ -2,8 +2,7 @@
 
 use tidegate_tests::{root, until};
 
-use super::browser::Browser;
-use super::{PATIENCE, Paged};
+use super::{PATIENCE, Paged, engine_in_every_look};
 
 #[test]
 fn the_replicas_of_a_model_are_shown_with_those_that_are_left_out_and_why() {
@@ -20,23 +19,13 @@ fn the_replicas_of_a_model_are_shown_with_those_that_are_left_out_and_why() {
     until("an answer", PATIENCE, || {
         paged.status()["models"][0]["answered"] == 1
     });
-    let mut browser = Browser::start();
-    browser.width(1280);
-    browser.colours("light");
-    browser.open(&link);
-    browser.sees("running");
-    for width in [1280, 390] {
-        for colours in ["light", "dark"] {
-            browser.width(width);
-            browser.colours(colours);
-            browser.press(&["4"]);
-            browser.sees("Replicas");
-            browser.sees("serves");
-            browser.sees("left out");
-            browser.sees("no adapter matches `no such adapter`");
-            browser.look(&format!("replicas-{width}-{colours}"));
-        }
-    }
+    let words = [
+        "Replicas",
+        "serves",
+        "left out",
+        "no adapter matches `no such adapter`",
+    ];
+    let mut browser = engine_in_every_look(&link, "replicas", &words);
     // A reader of screens goes from the name of a column to what stands in its row.
     let table = "document.querySelector('[aria-label=Replicas] table')";
     assert_eq!(

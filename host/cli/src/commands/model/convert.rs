@@ -21,19 +21,18 @@ use crate::models::{Loss, MARK, ModelFile, Splits, open_converted};
 use crate::terminal::works;
 
 /// Files that say how texts become tokens, and when an answer ends; copied as they are.
-const TOKENIZER_FILES: [&str; 9] = [
+const TOKENIZER_FILES: [&str; 8] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "chat_template.jinja",
     "special_tokens_map.json",
     "added_tokens.json",
     "generation_config.json",
-    "config_sentence_transformers.json",
     "LICENSE",
     "LICENSE.txt",
 ];
 
-/// What a conversion writes of an encoder beside its weights: the first two of files, the last a directory with one.
+/// What a conversion writes of an encoder beside its weights: of files, and of a directory with one.
 const SENTENCE_FILES: [&str; 3] = [
     "modules.json",
     "sentence_bert_config.json",

@@ -463,10 +463,12 @@ fn positions_of(config: &EncoderConfig) -> String {
 /// The names of what may stand before texts.
 fn prompts_of(config: &EncoderConfig) -> Option<String> {
     let prompts = &config.prompts;
-    let names: Vec<&str> = prompts.named.keys().map(String::as_str).collect();
+    let names: Vec<String> = (prompts.named.keys())
+        .map(|name| format!("{name:?}"))
+        .collect();
     let usual = match &prompts.usual {
         None => "none of them where a stage names none".to_owned(),
-        Some(name) => format!("{name} where a stage names none"),
+        Some(name) => format!("{name:?} where a stage names none"),
     };
     (!names.is_empty()).then(|| format!("{}; {usual}", names.join(", ")))
 }

@@ -175,6 +175,23 @@ fn each_view_has_all_of_what_it_is_about() {
 }
 
 #[test]
+fn adapters_of_a_model_stand_below_it_with_their_own_rates() {
+    let with = |tokens: u64| {
+        move |report: &mut Value| {
+            report["models"][0]["loras"] = json!([{"name": "polite", "digest": "sha256:2", "rank": 8, "answered": 1234,
+                "failed": 5, "left": 0, "prompt_tokens": 1, "prefix_hit_tokens": 0, "tokens": tokens}]);
+        }
+    };
+    let figures = grown(with(100), with(400));
+    let mut shown = Shown::default();
+    shown.key(Key::View(3));
+    let lines = frame(&figures, &mut shown, 160, 50);
+    let line = lines.iter().find(|line| line.starts_with("adapter"));
+    let words = "polite  of support  rank 8  300 tokens/s  answered 1,234  failed 5";
+    assert!(line.is_some_and(|line| line.contains(words)), "{lines:?}");
+}
+
+#[test]
 fn a_small_screen_has_what_matters_first_and_the_rest_below() {
     let figures = figures(|_| {});
     let mut shown = Shown::default();

@@ -203,6 +203,10 @@ fn count(asks: &ModelStage, served: &Served) -> Option<Count> {
         }
     };
     let encoder = !matches!(asks.ask, Ask::Generate(_));
+    let before = match &asks.ask {
+        Ask::Embed => served.text_prompt(asks),
+        _ => String::new(),
+    };
     let model = served.model();
     Some(Arc::new(move |record: &AskingRecord| {
         let mut record = record.clone();
@@ -212,7 +216,8 @@ fn count(asks: &ModelStage, served: &Served) -> Option<Count> {
         }
         let prompt = record.into_prompt(system.as_deref());
         let tokens = match &prompt {
-            Prompt::Raw(text) if encoder => model.count_tokens(text)?,
+            Prompt::Raw(text) if encoder && before.is_empty() => model.count_tokens(text)?,
+            Prompt::Raw(text) if encoder => model.count_tokens(&format!("{before}{text}"))?,
             prompt => model.prompt_tokens(prompt)?,
         };
         Ok(PromptCost { tokens })

@@ -1,6 +1,8 @@
 //! The models: sequences, memory and tokens of those here, and how servers of others are.
 
-use tidegate_control::{BreakerState, ModelReport, PlaceKind, RemoteReport, StatusReport};
+use tidegate_control::{
+    BreakerState, LoraReport, ModelReport, PlaceKind, RemoteReport, StatusReport,
+};
 use tidegate_telemetry::{count, milliseconds, size};
 
 use super::super::frame::{Line, Look};
@@ -48,7 +50,30 @@ impl Seen<'_> {
         }
         facts.push(fact(size(model.memory)));
         facts.push(fact(format!("failed {}", count(model.failed))));
-        self.flow("model", facts)
+        let mut lines = self.flow("model", facts);
+        for (number, lora) in model.loras.iter().enumerate() {
+            lines.extend(self.lora((at, number), model, lora));
+        }
+        lines
+    }
+
+    /// A low-rank adapter, below its base.
+    fn lora(
+        &self,
+        (at, number): (usize, usize),
+        base: &ModelReport,
+        lora: &LoraReport,
+    ) -> Vec<Line> {
+        let tokens = |report: &StatusReport| Some(report.models.get(at)?.loras.get(number)?.tokens);
+        let facts = vec![
+            fact(name(&lora.name)),
+            fact(format!("of {}", name(&base.name))),
+            fact(format!("rank {}", lora.rank)),
+            fact(format!("{} tokens/s", rate(self.figures.rate(tokens)))),
+            fact(format!("answered {}", count(lora.answered))),
+            fact(format!("failed {}", count(lora.failed))),
+        ];
+        self.flow("adapter", facts)
     }
 
     fn remote(&self, model: &RemoteReport) -> Vec<Line> {

@@ -527,6 +527,11 @@ pub trait Model: Send + Sync {
     /// What a request with this prompt would end with: among others [`ModelError::PromptTooLong`],
     /// [`ModelError::EmptyPrompt`] and [`ModelError::Prompt`].
     fn prompt_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
+        self.text_tokens(prompt)
+    }
+
+    /// How many tokens the texts of a prompt have, without what stands around them.
+    fn text_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
         match prompt {
             Prompt::Raw(text) => self.count_tokens(text),
             Prompt::Chat(chat) => {

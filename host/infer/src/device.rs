@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 pub use bandwidth::measure_copy_bandwidth;
 pub(crate) use fault::Fault;
 pub use features::Features;
-pub(crate) use gpu::{DEADLINE, LOAD_DEADLINE, PIECE, WaitError};
+pub(crate) use gpu::{DEADLINE, Ended, LOAD_DEADLINE, PIECE, WaitError};
 pub use gpu::{DeviceOptions, Gpu, Open, Sabotage};
 pub(crate) use speed::{ComputeCost, SpeedEstimate};
 

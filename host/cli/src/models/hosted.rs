@@ -40,6 +40,8 @@ pub(crate) struct HostedModel {
     changing: Mutex<()>,
     /// Follows the name on its engine, whatever is loaded there.
     handle: ModelHandle,
+    /// Positions of the model that the pipeline began with, which its stages count on.
+    context: u32,
     /// What was loaded last, also while nothing is.
     last: RwLock<Last>,
     /// How often it was loaded again, or another.
@@ -88,6 +90,7 @@ impl HostedModel {
             used,
             changing: Mutex::new(()),
             handle,
+            context: last.facts.context,
             last: RwLock::new(last),
             loads: AtomicU64::new(0),
         })
@@ -176,10 +179,10 @@ impl HostedModel {
         // What the running pipeline took from the model it began with must hold for this one.
         let before = self.last();
         let context = super::fit::context(self.model(), &file);
-        if context < before.facts.context as usize {
+        if context < self.context as usize {
             return Err(ModelRefused::Refused(format!(
                 "its context of {context} positions is less than the {} that the pipeline counts on",
-                before.facts.context
+                self.context
             )));
         }
         let mut same = biases(&self.pipeline, self.index, &file).map_err(refused)? == before.biases;
@@ -485,8 +488,12 @@ impl Model for HostedModel {
         self.handle.end(id);
     }
 
+    /// While nothing is loaded, the tokens of the texts alone: those who ask wait until it is loaded again.
     fn prompt_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
-        self.handle.prompt_tokens(prompt)
+        match self.handle.prompt_tokens(prompt) {
+            Err(ModelError::Unknown(_)) => self.text_tokens(prompt),
+            counted => counted,
+        }
     }
 
     /// Also while nothing is loaded: prompts are rendered before it is known whether a model takes them.

@@ -50,7 +50,11 @@ impl Model for LoraModel {
     }
 
     fn prompt_tokens(&self, prompt: &Prompt) -> Result<usize, ModelError> {
-        self.handle.prompt_tokens(prompt)
+        match self.handle.prompt_tokens(prompt) {
+            // As of its base, while nothing is loaded.
+            Err(ModelError::Unknown(_)) => self.text_tokens(prompt),
+            counted => counted,
+        }
     }
 
     fn count_tokens(&self, text: &str) -> Result<usize, ModelError> {

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use tidegate_contract::{
-    Answer, Made, Message, Model, ModelError, ModelTask, Parameters, Prompt, Reply, Request,
-    RequestId, Role,
+    Answer, Conversation, Made, Message, Model, ModelError, ModelTask, Parameters, Prompt, Reply,
+    Request, RequestId, Role,
 };
 use tidegate_control::config::{self, Pipeline};
 use tidegate_control::{ModelRefused, ReplicaState};
@@ -665,6 +665,35 @@ fn a_model_that_puts_something_else_before_texts_does_not_take_the_place_of_anot
             (found, _) => panic!("{says}: {found:?}"),
         }
     }
+}
+
+#[test]
+fn the_model_of_the_file_comes_back_after_another_with_a_longer_context_and_texts_are_counted_meanwhile()
+ {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference/tests/golden");
+    let [own, longer] = ["distilbert-f16", "modernbert-bf16"].map(|name| golden.join(name));
+    let pipeline = Arc::new(pipeline_of(&format!(
+        "[model.embedder]\npath = {own:?}\nadapter = \"cpu\"\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
+         text = \"{{text}}\"\n"
+    )));
+    let embedder = (pipeline.models.iter()).position(|model| model.name == "embedder");
+    let adapters = Arc::new(Adapters::new(pipeline.engine));
+    let used = adapters.get_all(&[Some("cpu")]).unwrap();
+    let model = HostedModel::load(&pipeline, embedder.unwrap(), &adapters, used).unwrap();
+    let context = model.facts().context;
+    model.replace(Some(&longer)).unwrap();
+    assert!(model.facts().context > context);
+    model.replace(None).unwrap();
+    model.replace(Some(&longer)).unwrap();
+    model.unload().unwrap();
+    // Who asks waits, as a record does, and what it asks is counted.
+    let chat = Conversation {
+        messages: vec![Message::new(Role::User, "how wide")],
+        ..Conversation::default()
+    };
+    assert!(model.prompt_tokens(&Prompt::Chat(chat)).unwrap() > 0);
+    model.replace(None).unwrap();
+    assert_eq!(model.facts().context, context);
 }
 
 /// What `check` says of a stage with a prompt of an embedding model whose files beside it are these, but for its name and place.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use super::{Checkpoint, ReadFile, Source, json, read};
-use crate::config::{Architecture, Beside};
+use crate::config::{Architecture, Beside, ConfigError};
 use crate::error::CheckpointError;
 use crate::gguf::Gguf;
 use crate::reencoding::Losses;
@@ -41,12 +41,17 @@ impl Checkpoint {
             named: optional(files, &path.join("config_sentence_transformers.json"))?,
             generation: optional(files, &path.join("generation_config.json"))?,
         };
-        let architecture = Architecture::from_json(&config, &beside).map_err(|source| {
-            CheckpointError::Config {
+        let wrong = |source| match source {
+            ConfigError::Beside { file, source } => CheckpointError::Config {
+                path: path.join(file),
+                source: *source,
+            },
+            source => CheckpointError::Config {
                 path: config_path,
                 source,
-            }
-        })?;
+            },
+        };
+        let architecture = Architecture::from_json(&config, &beside).map_err(wrong)?;
         let store = Store::open(path, files)?.ok_or_else(no_model)?;
         Ok(Checkpoint {
             path: path.to_owned(),

@@ -3,6 +3,8 @@
 //! Keys and defaults are those of transformers' `configuration_*.py` of each family and, for Nomic, those that its maker
 //! publishes (`modeling_hf_nomic_bert.py`).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use tidegate_contract::ScoreScale;
 
@@ -142,7 +144,7 @@ pub(super) fn encoder(
     let head = match top {
         Top::Text => match labels(config)? {
             labels if labels.len() == 1 => EncoderHead::Relevance(score_scale(config)?),
-            labels => EncoderHead::Classification(labels),
+            labels => EncoderHead::Classification(apart(labels)?),
         },
         // Parts of texts are told by the names of their labels.
         Top::Tokens if !config.names("id2label") => return Err(ConfigError::missing("id2label")),
@@ -609,6 +611,19 @@ fn score_scale(config: Raw<'_>) -> Result<ScoreScale, ConfigError> {
 }
 
 /// The labels in the order of their ids; two nameless ones where the file says nothing.
+/// Labels of which each has a score of its own.
+fn apart(labels: Vec<String>) -> Result<Vec<String>, ConfigError> {
+    let mut seen = BTreeSet::new();
+    match labels.iter().find(|label| !seen.insert(label.as_str())) {
+        Some(label) => Err(ConfigError::out_of_range(
+            "id2label",
+            format!("an object with {label:?} twice"),
+            "an object of labels that differ",
+        )),
+        None => Ok(labels),
+    }
+}
+
 fn labels(config: Raw<'_>) -> Result<Vec<String>, ConfigError> {
     let key = "id2label";
     let Some(Raw(map)) = config.object(key)? else {

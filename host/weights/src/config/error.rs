@@ -33,9 +33,25 @@ pub enum ConfigError {
         /// What it must be.
         limit: String,
     },
+    /// It is in a file beside the configuration.
+    #[error("{file}: {source}")]
+    Beside {
+        /// Where that lies from the configuration.
+        file: &'static str,
+        /// What is wrong there.
+        source: Box<ConfigError>,
+    },
 }
 
 impl ConfigError {
+    /// The same of a file beside the configuration.
+    pub(crate) fn beside(self, file: &'static str) -> Self {
+        ConfigError::Beside {
+            file,
+            source: Box::new(self),
+        }
+    }
+
     pub(crate) fn missing(key: impl Into<String>) -> Self {
         ConfigError::Missing { key: key.into() }
     }
@@ -65,10 +81,18 @@ impl ConfigError {
     }
 }
 
-/// A value for a message, of at most so many characters: what a file says may be as long as the file.
+/// A value for a message, in one line and of at most so many characters: what a file says may be as long as the file.
 pub(crate) fn cut(value: &str, most: usize) -> String {
-    match value.char_indices().nth(most) {
-        None => value.to_owned(),
-        Some((at, _)) => format!("{}...", &value[..at]),
+    let mut characters = value.chars();
+    let mut text = String::new();
+    for character in characters.by_ref().take(most) {
+        match character.is_control() {
+            true => text.extend(character.escape_default()),
+            false => text.push(character),
+        }
     }
+    if characters.next().is_some() {
+        text.push_str("...");
+    }
+    text
 }

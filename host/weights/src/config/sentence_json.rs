@@ -8,8 +8,17 @@ use serde_json::Value;
 use super::raw::Raw;
 use super::{Beside, ConfigError, EncoderHead, Pooling, TextPrompts, cut};
 
+const MODULES: &str = "modules.json";
+const POOLING: &str = "1_Pooling/config.json";
+const SENTENCE: &str = "sentence_bert_config.json";
+const PROMPTS: &str = "config_sentence_transformers.json";
+
 /// Most tokens of a text, as sentence-transformers limits them.
 pub(super) fn most_tokens(beside: &Beside, longest: usize) -> Result<usize, ConfigError> {
+    read_most_tokens(beside, longest).map_err(|error| error.beside(SENTENCE))
+}
+
+fn read_most_tokens(beside: &Beside, longest: usize) -> Result<usize, ConfigError> {
     let length = beside.sentence.as_ref().map(Raw);
     let length = length.map(|sentence| sentence.count("max_seq_length"));
     match length.transpose()?.flatten() {
@@ -21,28 +30,41 @@ pub(super) fn most_tokens(beside: &Beside, longest: usize) -> Result<usize, Conf
 
 /// How rows become a vector, by the files of sentence-transformers. Of a model that has none of them it is the mean, as that takes it.
 pub(super) fn pooling(beside: &Beside) -> Result<Pooling, ConfigError> {
-    check_modules(beside)?;
+    check_modules(beside).map_err(|error| error.beside(MODULES))?;
     match &beside.pooling {
         None => Ok(Pooling::Mean),
-        Some(pooling) => read_pooling(Raw(pooling)),
+        Some(pooling) => read_pooling(Raw(pooling)).map_err(|error| error.beside(POOLING)),
     }
 }
 
 /// What sentence-transformers would do after the encoder: a layer more would make other vectors.
 fn check_modules(beside: &Beside) -> Result<(), ConfigError> {
-    for module in beside.modules.as_deref().unwrap_or_default() {
+    if beside.modules.as_ref().is_some_and(Vec::is_empty) {
+        return Err(ConfigError::missing("type"));
+    }
+    for (index, module) in beside.modules.iter().flatten().enumerate() {
         let kind = module.get("type").and_then(Value::as_str);
         let name = kind.and_then(|kind| kind.rsplit('.').next());
         if !matches!(name, Some("Transformer" | "Pooling" | "Normalize")) {
             let found = kind.map_or_else(|| module.to_string(), str::to_owned);
             let supported = "Transformer, Pooling, Normalize";
-            return Err(ConfigError::unsupported("modules.json", found, supported));
+            return Err(ConfigError::unsupported("type", found, supported));
+        }
+        if (name == Some("Transformer")) != (index == 0) {
+            let found = format!("{} as module {index}", kind.unwrap_or_default());
+            let supported = "a Transformer before all others";
+            return Err(ConfigError::unsupported("type", found, supported));
+        }
+        let path = module.get("path").and_then(Value::as_str);
+        if name == Some("Pooling") && path.is_some_and(|path| path != "1_Pooling") {
+            let found = path.unwrap_or_default();
+            return Err(ConfigError::unsupported("path", found, "1_Pooling"));
         }
         // That has no default for it either.
         if name == Some("Pooling") && beside.pooling.is_none() {
             let found = format!("{} without 1_Pooling/config.json", kind.unwrap_or_default());
             let supported = "a Pooling that this file describes";
-            return Err(ConfigError::unsupported("modules.json", found, supported));
+            return Err(ConfigError::unsupported("type", found, supported));
         }
     }
     Ok(())
@@ -72,7 +94,7 @@ fn read_pooling(pooling: Raw<'_>) -> Result<Pooling, ConfigError> {
         ["pooling_mode_cls_token"] => Ok(Pooling::First),
         ["pooling_mode_lasttoken"] => Ok(Pooling::Last),
         others => Err(ConfigError::unsupported(
-            "1_Pooling/config.json",
+            "pooling_mode",
             others.join(", "),
             "one of pooling_mode_mean_tokens, pooling_mode_cls_token, pooling_mode_lasttoken",
         )),
@@ -89,6 +111,10 @@ const NAME: usize = 64;
 /// What may stand before texts (`_validate_prompts` of sentence-transformers). A model that scores pairs is given none here, so its
 /// files may ask for none; for labels nobody reads them.
 pub(super) fn prompts(beside: &Beside, head: &EncoderHead) -> Result<TextPrompts, ConfigError> {
+    read_prompts(beside, head).map_err(|error| error.beside(PROMPTS))
+}
+
+fn read_prompts(beside: &Beside, head: &EncoderHead) -> Result<TextPrompts, ConfigError> {
     let said = match (beside.named.as_ref(), head) {
         (Some(said), EncoderHead::Embedding(_) | EncoderHead::Relevance(_)) => Raw(said),
         _ => return Ok(TextPrompts::default()),
@@ -111,8 +137,14 @@ pub(super) fn prompts(beside: &Beside, head: &EncoderHead) -> Result<TextPrompts
         && text.is_none()
         && !ALWAYS_THERE.contains(&usual)
     {
-        let names = named.keys().map(|name| cut(name, NAME)).take(LISTED);
-        let names: Vec<_> = names.chain(ALWAYS_THERE.map(str::to_owned)).collect();
+        let others = named.keys().map(String::as_str);
+        let others = others
+            .filter(|name| !ALWAYS_THERE.contains(name))
+            .take(LISTED);
+        let names: Vec<_> = others
+            .map(|name| cut(name, NAME))
+            .chain(ALWAYS_THERE.map(str::to_owned))
+            .collect();
         let limit = format!("the name of a prompt: {}", names.join(", "));
         return Err(ConfigError::out_of_range(
             "default_prompt_name",

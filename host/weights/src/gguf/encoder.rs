@@ -159,8 +159,19 @@ impl Reader<'_> {
             }
         }
         let key = self.key("rope.scaling.type");
-        if let Some(kind) = self.keys().text(&key)?.filter(|kind| *kind != "none") {
-            return Err(ConfigError::unsupported(key, kind, "none"));
+        match self.keys().text(&key)? {
+            Some("none") => {}
+            Some(kind) => return Err(ConfigError::unsupported(key, kind, "none")),
+            // As of decoders, a factor without a type would be linear.
+            None => {
+                for name in ["rope.scaling.factor", "rope.scale_linear"] {
+                    let key = self.key(name);
+                    let factor = self.keys().number(&key)?;
+                    if let Some(factor) = factor.filter(|factor| ![0.0, 1.0].contains(factor)) {
+                        return Err(ConfigError::unsupported(key, factor, "1"));
+                    }
+                }
+            }
         }
         if self.family == Family::NomicBert && self.there("position_embd.weight") {
             let rotary = "rotary positions";

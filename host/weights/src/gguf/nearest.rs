@@ -168,6 +168,8 @@ impl GgufSummary {
                 ));
             }
             ConfigError::OutOfRange { .. } => return Some(ANEW.to_owned()),
+            // Nothing stands beside such a file.
+            ConfigError::Beside { .. } => return None,
         };
         if key == "general.type" {
             return Some(LORA.to_owned());

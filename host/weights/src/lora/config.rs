@@ -52,6 +52,10 @@ pub(super) struct LoraConfig {
     by_root: bool,
     ranks: Vec<Pattern>,
     alphas: Vec<Pattern>,
+    /// Names of the modules that are adapted; none where they are not listed.
+    targets: Option<Vec<String>>,
+    /// Layers that are adapted; none for all.
+    layers: Option<Vec<u64>>,
 }
 
 /// A number of the modules whose names an expression matches.
@@ -149,13 +153,51 @@ impl LoraConfig {
             });
             each.collect()
         };
+        // An expression, or "all-linear", was matched against the names of the base as it was trained.
+        let targets = match of("target_modules") {
+            Value::Null | Value::String(_) => None,
+            Value::Array(names) if names.iter().all(Value::is_string) => {
+                let names = names.iter().filter_map(Value::as_str);
+                Some(names.map(str::to_owned).collect())
+            }
+            other => {
+                let limit = "a list of names, or an expression";
+                return Err(wrong("target_modules", other, limit));
+            }
+        };
+        let layers = match of("layers_to_transform") {
+            Value::Null => None,
+            Value::Number(layer) if layer.is_u64() => Some(layer.as_u64().into_iter().collect()),
+            Value::Array(all) if all.iter().all(Value::is_u64) => {
+                Some(all.iter().filter_map(Value::as_u64).collect())
+            }
+            other => {
+                let limit = "the number of a layer, or a list of them";
+                return Err(wrong("layers_to_transform", other, limit));
+            }
+        };
         Ok(LoraConfig {
+            targets,
+            layers,
             rank,
             alpha,
             by_root,
             ranks: patterns("rank_pattern")?,
             alphas: patterns("alpha_pattern")?,
         })
+    }
+
+    /// The key by which peft would leave a module of a layer as it is, if it would (`check_target_module_exists`).
+    pub(super) fn leaves(&self, module: &str, layer: usize) -> Option<&'static str> {
+        let named = |name: &String| {
+            let before = module.strip_suffix(name.as_str());
+            before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        };
+        match (&self.targets, &self.layers) {
+            (Some(targets), _) if !targets.iter().any(named) => Some("target_modules"),
+            (_, Some(layers)) if !layers.contains(&(layer as u64)) => Some("layers_to_transform"),
+            _ => None,
+        }
     }
 
     /// The rank that a module must have.

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use crate::error::{CheckpointError, TensorError};
 
+/// What would work in the place of an adapter that needs more than is run.
+const MERGED: &str = "an adapter of plain pairs of matrices, or the model that merge_and_unload of peft makes of it and its base";
+
 /// Why a low-rank adapter could not be opened, or does not fit its base.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -116,4 +119,25 @@ pub enum LoraError {
         /// The file.
         path: PathBuf,
     },
+}
+
+impl LoraError {
+    /// The nearest thing that works.
+    #[must_use]
+    pub fn nearest(&self) -> &'static str {
+        match self {
+            LoraError::NoAdapter { .. }
+            | LoraError::File(_)
+            | LoraError::Partner { .. }
+            | LoraError::Tensor { .. }
+            | LoraError::Empty { .. } => {
+                "the whole directory of the adapter, as save_pretrained of peft writes it"
+            }
+            LoraError::Gguf { .. } => "the directory that it was converted from",
+            LoraError::Key { .. } | LoraError::Rank { .. } | LoraError::Scale { .. } => MERGED,
+            LoraError::Unknown { .. } | LoraError::Shape { .. } => {
+                "the base that the adapter was trained on, or the model that merge_and_unload of peft makes of both"
+            }
+        }
+    }
 }

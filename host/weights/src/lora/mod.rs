@@ -284,6 +284,11 @@ impl Lora {
             let (layer, parts) = adapted(module).ok_or_else(|| {
                 unknown(format!("adapts `{module}`, which is not run: {ADAPTED}"))
             })?;
+            if let Some(key) = said.leaves(module, layer) {
+                let reason =
+                    format!("adapts `{module}`, and `{key}` of {CONFIG} leaves that as it is");
+                return Err(unknown(reason));
+            }
             if layer >= base.layers.len() {
                 let layers = base.layers.len();
                 return Err(unknown(format!(

@@ -41,9 +41,13 @@ const OF_ACTIVATIONS: [&str; 16] = [
 /// 555), and compressed-tensors wrote such zero points for symmetric ones until its pull request 59, of May 2024.
 const ADDED: [&str; 2] = ["bias", "weight_zero_point"];
 
+/// Is added to every row of an encoder that has it.
+const TYPES: &str = "embeddings.token_type_embeddings.weight";
+
 /// The weight of a decoder's head may be left over, where the embedding is taken for it; but no decoder that is read has a bias there,
 /// or modules within it.
 fn is_more_than_a_head(name: &str) -> bool {
+    let name = name.strip_prefix("language_model.").unwrap_or(name);
     let part = name.strip_prefix("lm_head.");
     part.is_some_and(|part| part == "bias" || part.contains('.'))
 }
@@ -61,6 +65,7 @@ impl Weights {
             modules_of(name).any(|module| modules.contains(module))
                 || self.layer_of(architecture, name).is_some()
                 || (makes_text && is_more_than_a_head(name))
+                || name.ends_with(TYPES)
         };
         let left = self.store.names().filter(|name| !read.contains(*name));
         let unread = left.filter(|name| text_goes_through(name) && !self.changes_nothing(name));

@@ -668,7 +668,7 @@ fn prompts_of_embeddings_are_those_that_sentence_transformers_reads() {
     for (said, words) in [
         (
             json!({"prompts": {"query": "q: "}, "default_prompt_name": "passage"}),
-            "`default_prompt_name` is passage, must be the name of a prompt: query, query, document",
+            "m/config_sentence_transformers.json: `default_prompt_name` is passage, must be the name of a prompt: query, document",
         ),
         (
             json!({"prompts": {"query": 7}}),
@@ -835,7 +835,7 @@ fn a_decoder_with_the_files_of_sentence_transformers_makes_vectors() {
         (
             "Qwen3ForCausalLM",
             "Dense",
-            "`modules.json` is sentence_transformers.models.Dense",
+            "m/modules.json: `type` is sentence_transformers.models.Dense",
         ),
         (
             "Gemma2ForCausalLM",
@@ -881,6 +881,59 @@ fn a_decoder_whose_rows_see_those_after_them_is_refused() {
 }
 
 #[test]
+fn modules_in_another_order_or_place_and_labels_that_are_alike_are_refused() {
+    let module = |kind: &str, path: &str| json!({"type": format!("sentence_transformers.models.{kind}"), "path": path});
+    let [first, pooling] =
+        [("Transformer", ""), ("Pooling", "1_Pooling")].map(|(kind, path)| module(kind, path));
+    let bert = json!({"architectures": ["BertModel"]});
+    let beside = |modules: Value| {
+        [
+            ("modules.json", modules),
+            ("1_Pooling/config.json", json!({"pooling_mode": "mean"})),
+        ]
+    };
+    open_beside(&bert, &beside(json!([first, pooling]))).unwrap();
+    for (modules, words) in [
+        (
+            json!([first, module("Pooling", "5_Pooling")]),
+            "m/modules.json: `path` is 5_Pooling, supported: 1_Pooling",
+        ),
+        (
+            json!([pooling, first]),
+            "m/modules.json: `type` is sentence_transformers.models.Pooling as module 0",
+        ),
+        (
+            json!([first, first]),
+            "`type` is sentence_transformers.models.Transformer as module 1",
+        ),
+        (json!([]), "m/modules.json: key `type` is missing"),
+        // In one line, whatever it says.
+        (
+            json!([{"type": "a\nb\u{1b}"}]),
+            "`type` is a\\nb\\u{1b}, supported",
+        ),
+    ] {
+        let error = open_beside(&bert, &beside(modules)).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+    let error = open_beside(
+        &bert,
+        &[("1_Pooling/config.json", json!({"pooling_mode": "max"}))],
+    )
+    .unwrap_err();
+    assert!(
+        error.starts_with("m/1_Pooling/config.json: `pooling_mode` is max"),
+        "{error}"
+    );
+    let alike = json!({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "same", "1": "same", "2": "x"}});
+    let error = open_beside(&alike, &[]).unwrap_err();
+    assert!(
+        error.contains("`id2label` is an object with \"same\" twice"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_pooling_module_without_its_file_is_refused() {
     let of = |kinds: &[&str]| {
         let module = |kind| json!({"type": format!("sentence_transformers.models.{kind}")});
@@ -890,7 +943,7 @@ fn a_pooling_module_without_its_file_is_refused() {
     for config in [bert, with("Qwen3ForCausalLM", json!({}))] {
         assert_eq!(
             open_beside(&config, &of(&["Transformer", "Pooling"])).unwrap_err(),
-            "m/config.json: `modules.json` is sentence_transformers.models.Pooling without 1_Pooling/config.json, supported: \
+            "m/modules.json: `type` is sentence_transformers.models.Pooling without 1_Pooling/config.json, supported: \
              a Pooling that this file describes"
         );
         // As sentence-transformers takes a model that says nothing of it.
@@ -945,7 +998,7 @@ fn a_layer_of_sentence_transformers_that_is_not_implemented_is_named() {
         assert_eq!(
             open_beside(&bert, &modules(last)).unwrap_err(),
             format!(
-                "m/config.json: `modules.json` is {found}, supported: Transformer, Pooling, Normalize"
+                "m/modules.json: `type` is {found}, supported: Transformer, Pooling, Normalize"
             )
         );
     }

@@ -119,6 +119,67 @@ fn the_adapter_that_is_spoilt_below_is_whole_to_begin_with() {
     assert_eq!((row, value.b.rows()), (expected, 8));
 }
 
+/// Peft leaves them out, and so makes another model.
+#[test]
+fn tensors_that_the_configuration_does_not_select_are_refused() {
+    let with = |key: &str, value: Value| {
+        let mut config = config();
+        config[key] = value;
+        open(&files(&config, &whole())).map_err(|error| error.to_string())
+    };
+    for (key, value) in [
+        (
+            "target_modules",
+            json!(["q_proj", "qkv_proj", "down_proj", "up_proj"]),
+        ),
+        (
+            "target_modules",
+            json!([
+                "q_proj",
+                "self_attn.qkv_proj",
+                "model.layers.1.mlp.down_proj"
+            ]),
+        ),
+        ("target_modules", json!("all-linear")),
+        ("target_modules", Value::Null),
+        ("layers_to_transform", json!([1, 0])),
+        ("layers_to_transform", Value::Null),
+    ] {
+        assert!(with(key, value.clone()).is_ok(), "{key} {value}");
+    }
+    for (key, value, words) in [
+        (
+            "target_modules",
+            json!(["q_proj", "qkv_proj"]),
+            "mlp.down_proj`, and `target_modules` of",
+        ),
+        (
+            "target_modules",
+            json!(["proj", "_proj"]),
+            "and `target_modules` of",
+        ),
+        (
+            "target_modules",
+            json!(3),
+            "`target_modules` is 3, must be a list of names",
+        ),
+        ("layers_to_transform", json!(0), "layers.1."),
+        (
+            "layers_to_transform",
+            json!([99]),
+            "and `layers_to_transform` of",
+        ),
+        (
+            "layers_to_transform",
+            json!("1"),
+            "must be the number of a layer",
+        ),
+    ] {
+        let error = with(key, value).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
 #[test]
 fn the_scale_is_by_the_rank_or_its_root_and_by_patterns() {
     let scale = |more: Value| {

@@ -185,6 +185,15 @@ fn zeros_are_not_looked_for_in_a_tensor_larger_than_any_bias() {
     assert!(found.is_some_and(|error| error.contains("k_proj.bias` is there, but ")));
 }
 
+/// It would be added to every row.
+#[test]
+fn a_table_of_token_types_that_the_configuration_does_not_have_is_refused() {
+    let name = "bert.embeddings.token_type_embeddings.weight";
+    let found = golden_refusal("distilbert-f16", name, &[2, 30]);
+    let words = format!("m: tensor `{name}` is there, but ");
+    assert!(found.is_some_and(|error| error.starts_with(&words)));
+}
+
 #[test]
 fn what_lies_below_a_module_that_is_read_is_refused() {
     for name in ["lm_head.lora_A.weight", "model.norm.lora.a.b.weight"] {

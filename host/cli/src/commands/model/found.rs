@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use tidegate_infer::MappedFiles;
 use tidegate_weights::{
-    CheckpointError, ConfigError, LoraSummary, TensorError, nearest_architecture,
+    CheckpointError, ConfigError, LoraError, LoraSummary, TensorError, nearest_architecture,
 };
 
 use super::gguf::in_lines;
@@ -453,6 +453,10 @@ fn told(
         (Some(_), _) if !missing.is_empty() => {
             "the whole directory of the adapter, as save_pretrained of peft writes it".to_owned()
         }
+        (Some(_), Some((_, Err(error)))) => match error.downcast_ref::<LoraError>() {
+            Some(error) => error.nearest().to_owned(),
+            None => "a base: a directory or a .gguf file of a model that makes text".to_owned(),
+        },
         (Some(_), _) => "the base that the adapter was trained on".to_owned(),
         (None, Some((base, _))) => {
             lines.push(("fits", base.display().to_string()));

@@ -460,6 +460,15 @@ fn positions_of(config: &EncoderConfig) -> String {
     }
 }
 
+/// A line end in a name begins no other line.
+fn in_one_line(text: &str) -> String {
+    let of = |character: char| match character.is_control() {
+        true => ' ',
+        false => character,
+    };
+    text.chars().map(of).collect()
+}
+
 /// The names of what may stand before texts.
 fn prompts_of(config: &EncoderConfig) -> Option<String> {
     let prompts = &config.prompts;
@@ -486,8 +495,8 @@ fn encoder(
     let positions = positions_of(config);
     let (makes, head) = match &config.head {
         EncoderHead::Embedding(_) => ("embeddings", format!("vectors of {}", config.hidden)),
-        EncoderHead::Classification(labels) => ("labels", labels.join(", ")),
-        EncoderHead::TokenClassification(labels) => ("entities", labels.join(", ")),
+        EncoderHead::Classification(labels) => ("labels", in_one_line(&labels.join(", "))),
+        EncoderHead::TokenClassification(labels) => ("entities", in_one_line(&labels.join(", "))),
         EncoderHead::Relevance(scale) => (
             "scores of pairs of texts",
             match scale {

@@ -8,7 +8,7 @@ use tidegate_contract::{
 
 use super::super::passes::{Piece, passes};
 use super::GpuDecoder;
-use crate::device::{ComputeCost, Fault};
+use crate::device::{ComputeCost, Ended, Fault};
 use crate::program::{Extent, each_fits, submissions};
 
 /// A pass that the device has, and that is not waited for yet.
@@ -18,6 +18,8 @@ pub(super) struct BegunPass {
     load: ComputeCost,
     started: Instant,
     submitted: Vec<wgpu::SubmissionIndex>,
+    /// Is told when the last of them has ended.
+    ended: Ended,
     dispatches: u32,
     /// Whether what draws its tokens is on its way too.
     drawn: bool,
@@ -245,6 +247,7 @@ impl GpuDecoder {
             load: loads.into_iter().sum(),
             started,
             submitted,
+            ended: self.gpu.end_of_all(),
             dispatches,
             drawn: follows == Follows::Draw,
             is_timed: true,
@@ -275,6 +278,7 @@ impl GpuDecoder {
         }
         self.sampler.copy(&mut encoder);
         (begun.submitted).push(self.gpu.queue.submit([encoder.finish()]));
+        begun.ended = self.gpu.end_of_all();
         begun.drawn = true;
         Ok(())
     }
@@ -414,8 +418,7 @@ impl Decoder for GpuDecoder {
         sampled.clear();
         (self.submissions, self.dispatches) = (0, 0);
         // What has ended while nobody waited has ended nobody knows when.
-        let last = begun.submitted.last();
-        let runs = last.is_some_and(|last| !self.gpu.has_ended(last));
+        let runs = !self.gpu.has_ended(&begun.ended);
         let is_timed = begun.is_timed && runs;
         self.ran = if is_timed {
             Ran::SinceSubmitted

@@ -168,6 +168,8 @@ impl LoraConfig {
         let layers = match of("layers_to_transform") {
             Value::Null => None,
             Value::Number(layer) if layer.is_u64() => Some(layer.as_u64().into_iter().collect()),
+            // To peft an empty list is none.
+            Value::Array(all) if all.is_empty() => None,
             Value::Array(all) if all.iter().all(Value::is_u64) => {
                 Some(all.iter().filter_map(Value::as_u64).collect())
             }

@@ -119,6 +119,17 @@ fn the_adapter_that_is_spoilt_below_is_whole_to_begin_with() {
     assert_eq!((row, value.b.rows()), (expected, 8));
 }
 
+#[test]
+fn what_would_work_is_by_what_is_wrong() {
+    let nearest =
+        |config: &Value, tensors: &[Tensor]| open(&files(config, tensors)).unwrap_err().nearest();
+    let dora = json!({"peft_type": "LORA", "r": 3, "lora_alpha": 6, "use_dora": true});
+    assert!(nearest(&dora, &whole()).contains("merge_and_unload"));
+    let wide = pair("0.self_attn.q_proj", 16, 13);
+    assert!(nearest(&config(), &wide).starts_with("the base that the adapter was trained on"));
+    assert!(nearest(&config(), &whole()[1..]).starts_with("the whole directory"));
+}
+
 /// Peft leaves them out, and so makes another model.
 #[test]
 fn tensors_that_the_configuration_does_not_select_are_refused() {
@@ -143,6 +154,8 @@ fn tensors_that_the_configuration_does_not_select_are_refused() {
         ("target_modules", json!("all-linear")),
         ("target_modules", Value::Null),
         ("layers_to_transform", json!([1, 0])),
+        // To peft that is all of them.
+        ("layers_to_transform", json!([])),
         ("layers_to_transform", Value::Null),
     ] {
         assert!(with(key, value.clone()).is_ok(), "{key} {value}");

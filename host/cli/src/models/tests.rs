@@ -638,6 +638,18 @@ fn a_replica_whose_adapter_is_not_there_is_left_out_and_the_others_serve() {
     assert!(none.err().unwrap().to_string().contains("no such"));
 }
 
+/// A model of embeddings as a stage with these keys has it.
+fn embedder(path: &Path, keys: &str) -> HostedModel {
+    let pipeline = Arc::new(pipeline_of(&format!(
+        "[model.embedder]\npath = {path:?}\nadapter = \"cpu\"\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
+         text = \"{{text}}\"\n{keys}\n"
+    )));
+    let index = (pipeline.models.iter()).position(|model| model.name == "embedder");
+    let adapters = Arc::new(Adapters::new(pipeline.engine));
+    let used = adapters.get_all(&[Some("cpu")]).unwrap();
+    HostedModel::load(&pipeline, index.unwrap(), &adapters, used).unwrap()
+}
+
 #[test]
 fn a_model_that_puts_something_else_before_texts_does_not_take_the_place_of_another() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference/tests/golden");
@@ -649,14 +661,7 @@ fn a_model_that_puts_something_else_before_texts_does_not_take_the_place_of_anot
         ("prompt-name = \"query\"", false),
         ("prompt-name = \"\"", true),
     ] {
-        let pipeline = Arc::new(pipeline_of(&format!(
-            "[model.embedder]\npath = {first:?}\nadapter = \"cpu\"\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
-             text = \"{{text}}\"\n{says}\n"
-        )));
-        let embedder = (pipeline.models.iter()).position(|model| model.name == "embedder");
-        let adapters = Arc::new(Adapters::new(pipeline.engine));
-        let used = adapters.get_all(&[Some("cpu")]).unwrap();
-        let model = HostedModel::load(&pipeline, embedder.unwrap(), &adapters, used).unwrap();
+        let model = embedder(&first, says);
         match (model.replace(Some(&other)), replaced) {
             (Ok(_), true) => {}
             (Err(ModelRefused::Refused(why)), false) => {
@@ -668,18 +673,10 @@ fn a_model_that_puts_something_else_before_texts_does_not_take_the_place_of_anot
 }
 
 #[test]
-fn the_model_of_the_file_comes_back_after_another_with_a_longer_context_and_texts_are_counted_meanwhile()
- {
+fn the_model_of_the_file_comes_back_after_one_with_a_longer_context() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reference/tests/golden");
     let [own, longer] = ["distilbert-f16", "modernbert-bf16"].map(|name| golden.join(name));
-    let pipeline = Arc::new(pipeline_of(&format!(
-        "[model.embedder]\npath = {own:?}\nadapter = \"cpu\"\n[[stage]]\nname = \"vector\"\nembed = \"embedder\"\n\
-         text = \"{{text}}\"\n"
-    )));
-    let embedder = (pipeline.models.iter()).position(|model| model.name == "embedder");
-    let adapters = Arc::new(Adapters::new(pipeline.engine));
-    let used = adapters.get_all(&[Some("cpu")]).unwrap();
-    let model = HostedModel::load(&pipeline, embedder.unwrap(), &adapters, used).unwrap();
+    let model = embedder(&own, "");
     let context = model.facts().context;
     model.replace(Some(&longer)).unwrap();
     assert!(model.facts().context > context);

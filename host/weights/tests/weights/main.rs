@@ -16,5 +16,6 @@ mod parts;
 mod probe;
 mod random;
 mod refused_configurations;
+mod sentence_files;
 mod summaries;
 mod unread_gguf;

@@ -1,8 +1,11 @@
 //! The test binaries of the workspace: built by cargo, started here, so that what waits runs beside what computes.
 
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -27,7 +30,7 @@ pub(crate) fn build(root: &Path) -> Result<Vec<Binary>> {
         .args(["test", "--release", "--workspace", "--no-run"])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(root)
-        .stderr(std::process::Stdio::inherit())
+        .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;
     ensure!(
@@ -66,7 +69,66 @@ impl Binary {
     }
 }
 
-/// Runs them all, and the tests in documents. The binaries that failed are named at the end.
+/// Where the test harness begins to tell what failed.
+const FAILURES: &str = "failures:";
+/// Most lines of what failed tests of a binary said that are told again.
+const TOLD_AGAIN: usize = 120;
+
+/// How long what a test binary printed is waited for once it has ended.
+const LEFT: Duration = Duration::from_secs(10);
+
+/// What a test binary said of its tests that failed, from what it printed.
+#[derive(Default)]
+struct Failures {
+    begun: bool,
+    lines: Vec<String>,
+}
+
+impl Failures {
+    fn take(&mut self, line: &str) {
+        self.begun |= line.trim_end() == FAILURES;
+        // Frames of a stack are above, with everything else.
+        let is_frame = line
+            .trim_start()
+            .split_once(": ")
+            .is_some_and(|(number, _)| {
+                line.starts_with(' ') && number.bytes().all(|byte| byte.is_ascii_digit())
+            });
+        if self.begun && !is_frame && !line.trim().is_empty() && self.lines.len() < TOLD_AGAIN {
+            self.lines.push(format!("      {}", line.trim_end()));
+        }
+    }
+}
+
+/// Runs a test binary, shows what it prints, and keeps what it says of its failures, if it fails.
+fn run_shown(command: &mut Command) -> Result<Option<Failures>> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let (done, shown) = mpsc::channel();
+    if let Some(printed) = child.stdout.take() {
+        thread::Builder::new().spawn(move || done.send(show(printed)))?;
+    }
+    let succeeded = child.wait()?.success();
+    // What a test has started and left holds the pipe open: it is not waited for.
+    let failures = shown.recv_timeout(LEFT).ok().transpose()?;
+    Ok((!succeeded).then(|| failures.unwrap_or_default()))
+}
+
+fn show(printed: impl Read) -> std::io::Result<Failures> {
+    let (mut printed, mut line) = (BufReader::new(printed), Vec::new());
+    let mut failures = Failures::default();
+    while printed.read_until(b'\n', &mut line)? > 0 {
+        std::io::stdout().write_all(&line)?;
+        failures.take(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+    Ok(failures)
+}
+
+/// Runs them all, and the tests in documents. The binaries that failed are named at the end, with what their tests said:
+/// thousands of lines are above by then.
 pub(crate) fn test(
     root: &Path,
     mut binaries: Vec<Binary>,
@@ -84,8 +146,8 @@ pub(crate) fn test(
     let mut failed = Vec::new();
     for binary in &binaries {
         println!("== {}", binary.path.display());
-        if run(&mut binary.command(variables)).is_err() {
-            failed.push(&binary.path);
+        if let Some(failures) = run_shown(&mut binary.command(variables))? {
+            failed.push((&binary.path, failures));
         }
     }
     println!("== {}", waits.path.display());
@@ -96,7 +158,10 @@ pub(crate) fn test(
     print!("{}", String::from_utf8_lossy(&output.stdout));
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
-        failed.push(&waits.path);
+        let mut failures = Failures::default();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        printed.lines().for_each(|line| failures.take(line));
+        failed.push((&waits.path, failures));
     }
     let documents = run(cargo()
         .args(["test", "--release", "--workspace", "--doc"])
@@ -105,7 +170,9 @@ pub(crate) fn test(
     if !failed.is_empty() {
         let lines: Vec<String> = failed
             .iter()
-            .map(|path| format!("    {}", path.display()))
+            .map(|(path, failures)| {
+                format!("    {}\n{}", path.display(), failures.lines.join("\n"))
+            })
             .collect();
         bail!(
             "{} of {} test binaries failed:\n{}",
@@ -115,4 +182,45 @@ pub(crate) fn test(
         );
     }
     documents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failures;
+
+    #[test]
+    fn what_failed_tests_said_is_kept_without_frames_of_the_stack() {
+        let mut failures = Failures::default();
+        for line in [
+            "test one ... ok",
+            "test two ... FAILED",
+            "",
+            "failures:",
+            "",
+            "---- two stdout ----",
+            "thread 'two' panicked at tests/two.rs:8:5:",
+            "line 10: wrong",
+            "stack backtrace:",
+            "   0: __rustc::rust_begin_unwind",
+            "failures:",
+            "    two",
+            "test result: FAILED. 1 passed; 1 failed",
+        ] {
+            failures.take(line);
+        }
+        let lines: Vec<&str> = failures.lines.iter().map(|line| line.trim()).collect();
+        assert_eq!(
+            lines,
+            [
+                "failures:",
+                "---- two stdout ----",
+                "thread 'two' panicked at tests/two.rs:8:5:",
+                "line 10: wrong",
+                "stack backtrace:",
+                "failures:",
+                "two",
+                "test result: FAILED. 1 passed; 1 failed",
+            ]
+        );
+    }
 }

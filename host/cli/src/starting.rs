@@ -23,11 +23,11 @@ use crate::metrics;
 use crate::models::{is_loaded, remote_report};
 use crate::terminal::{under_way, works};
 
-/// How long a deployment that comes while the host starts waits for it.
+/// How long a deployment that comes while the host starts waits for it, with a place of the admin API: whoever asks may come
+/// again.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After so long in which no load of a model has gone on, a start is taken for hung.
 const HUNG: Duration = Duration::from_secs(600);
-const STARTING: &str = "the pipeline is starting; try again when it runs";
 
 /// A host that runs, or is about to.
 pub(crate) struct StartingHost {
@@ -96,7 +96,7 @@ impl StartingHost {
 
     /// The host that runs, for dead letters.
     fn ready(&self) -> Result<Arc<RunningHost>, LettersRefused> {
-        let starting = || LettersRefused::Failed(STARTING.to_owned());
+        let starting = || LettersRefused::Failed(DeployRefused::Starting.to_string());
         self.running().ok_or_else(starting)
     }
 
@@ -185,7 +185,7 @@ impl Host for StartingHost {
     fn deploy(&self, slot: &str, deployment: DeployRequest) -> Result<DeployReport, DeployRefused> {
         match self.wait() {
             Some(running) => running.deploy(slot, deployment),
-            None => Err(DeployRefused::Refused(STARTING.into())),
+            None => Err(DeployRefused::Starting),
         }
     }
 
@@ -199,14 +199,14 @@ impl Host for StartingHost {
     fn load_model(&self, name: &str, path: Option<&Path>) -> Result<ModelReport, ModelRefused> {
         match self.wait() {
             Some(running) => running.load_model(name, path),
-            None => Err(ModelRefused::Refused(STARTING.into())),
+            None => Err(ModelRefused::Starting),
         }
     }
 
     fn unload_model(&self, name: &str) -> Result<ModelReport, ModelRefused> {
         match self.wait() {
             Some(running) => running.unload_model(name),
-            None => Err(ModelRefused::Refused(STARTING.into())),
+            None => Err(ModelRefused::Starting),
         }
     }
 

@@ -444,6 +444,9 @@ pub enum DeployRefused {
     /// The component cannot run here.
     #[error("{0}")]
     Refused(String),
+    /// The host does not run yet.
+    #[error("the pipeline is starting; try again when it runs")]
+    Starting,
     /// The host is ending.
     #[error("the pipeline is ending")]
     Ending,

@@ -211,6 +211,9 @@ pub enum ModelRefused {
     /// It cannot be loaded, or does not fit the stages that ask it.
     #[error("{0}")]
     Refused(String),
+    /// The host does not run yet.
+    #[error("the pipeline is starting; try again when it runs")]
+    Starting,
     /// The host is ending.
     #[error("the pipeline is ending")]
     Ending,

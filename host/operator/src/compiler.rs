@@ -2,7 +2,7 @@
 //!
 //! What is compiled was written by somebody else, and compilers have no bound of their own: a megabyte can take
 //! gigabytes and minutes, and a mistake in one is a mistake in the process that runs it. So the host gives the bytes to a
-//! child of low priority, takes what it wrote, and ends it when it goes beyond its limits.
+//! child, of low priority beside a stream, takes what it wrote, and ends it when it goes beyond its limits.
 
 mod child;
 mod functions;
@@ -132,6 +132,7 @@ impl Compiler {
                 let order = Order {
                     job,
                     guarded,
+                    beside: task.beside,
                     limits,
                 };
                 let began = Instant::now();

@@ -12,7 +12,7 @@ use tidegate_control::admin::MAX_CONFIG;
 use tidegate_operator::check_json;
 use tidegate_telemetry::plain;
 
-use super::host::{HostArguments, client};
+use super::host::{HostArguments, client, once_it_runs};
 use super::{print, print_json};
 use crate::exit::{Failure, tell, with_causes};
 
@@ -85,7 +85,7 @@ pub(crate) fn deploy(arguments: &Arguments) -> Result<(), Failure> {
                 "waiting for the host: a component that it has not seen, as {shown} may be, is compiled first, beside the stream\n"
             ));
         },
-        || client.deploy(&arguments.slot, &deployment),
+        || once_it_runs(&client, || client.deploy(&arguments.slot, &deployment)),
     )?;
     if arguments.json {
         return print_json(&serde_json::to_string_pretty(&report)?);

@@ -80,7 +80,7 @@ fn answered(answer: Result<Result<ModelReport, ModelRefused>, Response>) -> Resp
                 ModelRefused::Unknown { .. } => StatusCode::NOT_FOUND,
                 ModelRefused::UnderWay { .. } => StatusCode::CONFLICT,
                 ModelRefused::Refused(_) => StatusCode::UNPROCESSABLE_ENTITY,
-                ModelRefused::Ending => StatusCode::SERVICE_UNAVAILABLE,
+                ModelRefused::Starting | ModelRefused::Ending => StatusCode::SERVICE_UNAVAILABLE,
             };
             failed(status, refused.to_string())
         }

@@ -407,7 +407,7 @@ async fn deploy(
                 DeployRefused::UnknownSlot { .. } => StatusCode::NOT_FOUND,
                 DeployRefused::UnderWay { .. } => StatusCode::CONFLICT,
                 DeployRefused::Refused(_) => StatusCode::UNPROCESSABLE_ENTITY,
-                DeployRefused::Ending => StatusCode::SERVICE_UNAVAILABLE,
+                DeployRefused::Starting | DeployRefused::Ending => StatusCode::SERVICE_UNAVAILABLE,
             };
             failed(status, refused.to_string())
         }

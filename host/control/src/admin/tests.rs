@@ -170,6 +170,7 @@ impl Host for Fake {
         match deployment.component.as_deref().unwrap_or_default() {
             b"busy" => return Err(DeployRefused::UnderWay { slot: slot.into() }),
             b"bad" => return Err(DeployRefused::Refused("it imports wasi:http".into())),
+            b"early" => return Err(DeployRefused::Starting),
             b"late" => return Err(DeployRefused::Ending),
             b"panic" => panic!("on purpose"),
             b"slow" => {
@@ -203,6 +204,7 @@ impl Fake {
         match name {
             "support" => Ok(()),
             "busy" => Err(ModelRefused::UnderWay { name: name.into() }),
+            "early" => Err(ModelRefused::Starting),
             "late" => Err(ModelRefused::Ending),
             _ => Err(ModelRefused::Unknown {
                 name: name.into(),
@@ -467,6 +469,13 @@ fn a_refused_deployment_says_why() {
         (422, "it imports wasi:http".into())
     );
     assert_eq!(
+        refused("redact", b"early"),
+        (
+            503,
+            "the pipeline is starting; try again when it runs".into()
+        )
+    );
+    assert_eq!(
         refused("redact", b"late"),
         (503, "the pipeline is ending".into())
     );
@@ -512,6 +521,7 @@ fn models_are_listed_loaded_replaced_and_unloaded() {
         )
     );
     assert_eq!(refused("busy", None).0, 409);
+    assert_eq!(refused("early", None).0, 503);
     assert_eq!(refused("late", None).0, 503);
     let (status, error) = refused("support", Some("models/new"));
     assert_eq!(

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{CompileLimits, functions};
 use crate::panics::caught;
 
-/// How much the child gives way to others: beside a machine that is fully busy it still has a tenth of a core, so that a
-/// deployment comes to its end.
+/// How much a child beside a stream gives way to others: beside a machine that is fully busy it still has a tenth of a core,
+/// so that a deployment comes to its end. What compiles before there is a stream gives way to nobody: a start waits for it.
 #[cfg(unix)]
 const NICE: i32 = 10;
 /// Bytes of a component that are read: the host takes fewer.
@@ -86,22 +86,25 @@ pub(crate) struct Order {
     pub(crate) job: Job,
     /// Whether memories are guarded by address space.
     pub(crate) guarded: bool,
+    /// Whether it gives way to a stream.
+    pub(crate) beside: bool,
     pub(crate) limits: CompileLimits,
 }
 
 impl Order {
-    pub(crate) fn arguments(&self) -> [String; 4] {
+    pub(crate) fn arguments(&self) -> [String; 5] {
         let named = Job::NAMES.iter().find(|(_, job)| *job == self.job);
         [
             named.map_or("", |(name, _)| name).to_owned(),
             if self.guarded { "guarded" } else { "checked" }.to_owned(),
+            if self.beside { "beside" } else { "alone" }.to_owned(),
             self.limits.memory.to_string(),
             self.limits.time.as_millis().to_string(),
         ]
     }
 
     fn read(arguments: &[String]) -> Option<Order> {
-        let [job, memories, memory, time] = arguments else {
+        let [job, memories, priority, memory, time] = arguments else {
             return None;
         };
         let (_, job) = Job::NAMES.into_iter().find(|(name, _)| name == job)?;
@@ -110,6 +113,11 @@ impl Order {
             guarded: match memories.as_str() {
                 "guarded" => true,
                 "checked" => false,
+                _ => return None,
+            },
+            beside: match priority.as_str() {
+                "beside" => true,
+                "alone" => false,
                 _ => return None,
             },
             limits: CompileLimits {
@@ -138,7 +146,7 @@ pub fn compile_for_parent(arguments: &[String]) -> ExitCode {
 }
 
 fn work(order: &Order) -> Result<(), String> {
-    confine(order.limits)?;
+    confine(order)?;
     let wasm = crate::engine::wasm(order.guarded).map_err(|error| format!("{error:#}"))?;
     let input = &mut std::io::stdin().lock();
     let engine = (&wasm, order.guarded);
@@ -149,9 +157,9 @@ fn work(order: &Order) -> Result<(), String> {
         .map_err(|error| format!("what was compiled cannot be written: {error}"))
 }
 
-/// Lowers the priority, sets the limits and gives up writing files. It comes before the first byte of the component.
+/// Lowers the priority beside a stream, sets the limits and gives up writing files. It comes before the first byte of the component.
 #[cfg(unix)]
-fn confine(limits: CompileLimits) -> Result<(), String> {
+fn confine(order: &Order) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
     let bound = |resource, value: u64, what: &str| {
         // A limit of the process that is stricter stays. The signal of the lower one says which limit it was.
@@ -166,16 +174,22 @@ fn confine(limits: CompileLimits) -> Result<(), String> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|error| format!("it would outlive its parent: {error}"))?;
-    nice(NICE).map_err(|error| format!("no lower priority: {error}"))?;
+    if order.beside {
+        nice(NICE).map_err(|error| format!("no lower priority: {error}"))?;
+    }
     // Linux counts what may be written, and not what is only reserved.
-    bound(Resource::Data, limits.memory, "memory")?;
-    bound(Resource::Cpu, limits.time.as_secs().max(1), "CPU time")?;
+    bound(Resource::Data, order.limits.memory, "memory")?;
+    bound(
+        Resource::Cpu,
+        order.limits.time.as_secs().max(1),
+        "CPU time",
+    )?;
     bound(Resource::Fsize, 0, "files")?;
     bound(Resource::Core, 0, "core dumps")
 }
 
 #[cfg(not(unix))]
-fn confine(_limits: CompileLimits) -> Result<(), String> {
+fn confine(_order: &Order) -> Result<(), String> {
     Ok(())
 }
 
@@ -189,6 +203,7 @@ mod tests {
             let order = Order {
                 job,
                 guarded: job == Job::Compile,
+                beside: job == Job::Encode,
                 limits: CompileLimits {
                     memory: 123_456_789,
                     time: Duration::from_millis(1500),
@@ -198,7 +213,7 @@ mod tests {
         }
         assert_eq!(Order::read(&[]), None);
         assert_eq!(
-            Order::read(&["compile", "guarded", "much", "1"].map(str::to_owned)),
+            Order::read(&["compile", "guarded", "alone", "much", "1"].map(str::to_owned)),
             None
         );
     }

@@ -250,6 +250,7 @@ mod tests {
         let order = Order {
             job: Job::Compile,
             guarded: true,
+            beside: false,
             limits: CompileLimits {
                 memory: 64 << 20,
                 time: Duration::from_secs(2),
@@ -362,6 +363,7 @@ mod tests {
         let order = Order {
             job: Job::Compile,
             guarded: true,
+            beside: false,
             limits: CompileLimits::default(),
         };
         let task = Task {

@@ -6,7 +6,7 @@ use clap::Args;
 use tidegate_control::{LoraReport, ModelReport, ReplicaReport, ReplicaState};
 
 use super::size;
-use crate::commands::host::{HostArguments, client};
+use crate::commands::host::{HostArguments, client, once_it_runs};
 use crate::commands::{print, print_json};
 use crate::exit::Failure;
 use crate::health::tried_again;
@@ -56,13 +56,17 @@ pub(crate) struct List {
 pub(crate) fn load(arguments: &Load) -> Result<(), Failure> {
     let path = arguments.path.as_deref().map(std::path::absolute);
     let client = client(&arguments.host)?;
-    let report = client.load_model(&arguments.name, path.transpose()?.as_deref())?;
+    let path = path.transpose()?;
+    let report = once_it_runs(&client, || {
+        client.load_model(&arguments.name, path.as_deref())
+    })?;
     shown(&[report], arguments.json)
 }
 
 /// Takes a model of a running host off its adapter.
 pub(crate) fn unload(arguments: &Unload) -> Result<(), Failure> {
-    let report = client(&arguments.host)?.unload_model(&arguments.name)?;
+    let client = client(&arguments.host)?;
+    let report = once_it_runs(&client, || client.unload_model(&arguments.name))?;
     shown(&[report], arguments.json)
 }
 

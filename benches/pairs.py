@@ -4,7 +4,7 @@
 The speed of a machine with other work changes within seconds, and builds in turns do not meet the same. Two at once do; each has
 half of the machine. Runs `tidegate model bench` for the shape of 125M and of one as people use them (0.5B: 14 query heads over 2) in
 int8, and for the time to ready in turns, with all cores. Needs two cores, and for the 0.5B numpy and 1 GB of disk.
-Usage: benches/pairs.py --before PROGRAM [--now target/release/tidegate] [--rounds 4] [--directory /tmp] [--output FILE]
+Usage: benches/pairs.py --before PROGRAM [--now target/release/tidegate] [--rounds 4] [--ready] [--directory /tmp] [--output FILE]
 """
 
 import argparse
@@ -20,11 +20,12 @@ import loading
 
 # Vocabulary, width, width inside, layers, heads, heads of keys and values, size of a head.
 PEOPLE = loading.Shape(151_936, 896, 4864, 24, 14, 2, 64)
+SMALL = ["--random", "125M", "--quant", "int8"]
 SECONDS = "6"
 
 
 def begin(program, core, bench):
-    command = [program, "model", "bench", "--adapter", "cpu", "--seconds", SECONDS, "--json", *bench]
+    command = [program, "model", "bench", "--adapter", "cpu", "--json", *bench]
     environment = dict(os.environ)
     if core is not None:
         command = ["taskset", "-c", str(core), *command]
@@ -63,23 +64,16 @@ def ratios(rounds):
     return {context: {key: [round(value, 2) for value in sorted(values)] for key, values in at.items()} for context, at in of.items()}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--before", type=pathlib.Path, required=True)
-    parser.add_argument("--now", type=pathlib.Path, default=pathlib.Path("target/release/tidegate"))
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/tmp"))
-    parser.add_argument("--output", type=pathlib.Path)
-    arguments = parser.parse_args()
-    small = ["--random", "125M", "--quant", "int8"]
+def side_by_side(arguments):
+    """Prompts and answers of both shapes, by name."""
     directory = arguments.directory / "pairs"
     directory.mkdir(parents=True)
     results = {}
     try:
         model = str(loading.write("q8_0", directory, PEOPLE))
         benches = {
-            "125M": [*small, "--contexts", "128,2048", "--batches", "1,8,32"],
-            "0.5B": [model, "--contexts", "2048", "--batches", "1,8"],
+            "125M": [*SMALL, "--seconds", SECONDS, "--contexts", "128,2048", "--batches", "1,8,32"],
+            "0.5B": [model, "--seconds", SECONDS, "--contexts", "2048", "--batches", "1,8"],
         }
         for name, bench in benches.items():
             rounds = [together(arguments, number, bench) for number in range(arguments.rounds)]
@@ -87,15 +81,33 @@ def main():
             print(name, json.dumps(results[name]["ratios"]), file=sys.stderr)
     finally:
         shutil.rmtree(directory)
+    return results
+
+
+def in_turns(arguments):
+    """Times to ready of every round, by program."""
     ready = {"before": [], "now": []}
     for _ in range(arguments.rounds):
         for name, program in [("before", arguments.before), ("now", arguments.now)]:
-            bench = [*small, "--contexts", "128", "--batches", "1"]
+            bench = [*SMALL, "--seconds", "0.3", "--contexts", "128", "--batches", "1"]
             ready[name].append(told(begin(program, None, bench))["time_to_ready_s"])
-    results["ready"] = ready
     for name, times in ready.items():
         medians = {kind: round(statistics.median(time[kind] for time in times), 2) for kind in ["cold", "warm"]}
         print("ready", name, json.dumps(medians), file=sys.stderr)
+    return ready
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--before", type=pathlib.Path, required=True)
+    parser.add_argument("--now", type=pathlib.Path, default=pathlib.Path("target/release/tidegate"))
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--ready", action="store_true", help="nothing but the time to ready")
+    parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/tmp"))
+    parser.add_argument("--output", type=pathlib.Path)
+    arguments = parser.parse_args()
+    results = {} if arguments.ready else side_by_side(arguments)
+    results["ready"] = in_turns(arguments)
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1) + "\n")
 

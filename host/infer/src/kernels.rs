@@ -6,6 +6,7 @@
 //! can pass each through naga's writers.
 
 mod attention;
+mod beside;
 mod binding;
 mod choice;
 mod columns;

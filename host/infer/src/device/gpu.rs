@@ -74,6 +74,8 @@ pub struct Open {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     info: AdapterInfo,
+    /// What it was opened on and how, where its driver compiles on the processor and keeps what it has compiled.
+    again: Option<(Adapter, DeviceOptions)>,
     features: Features,
     subgroup_lanes: [u32; 2],
     storage_buffers: u32,
@@ -140,7 +142,8 @@ impl Gpu {
     }
 
     fn request(adapter: &Adapter, options: DeviceOptions) -> Result<Gpu, String> {
-        if adapter.info().kind == AdapterKind::Software {
+        let is_software = adapter.info().kind == AdapterKind::Software;
+        if is_software {
             heap::give_back_large_blocks();
         }
         let available = adapter.inner().limits();
@@ -200,6 +203,8 @@ impl Gpu {
             device,
             queue,
             info: adapter.info().clone(),
+            again: (is_software && adapter.info().driver.contains("Mesa"))
+                .then(|| (adapter.clone(), options)),
             features,
             subgroup_lanes: options
                 .subgroup_lanes
@@ -218,6 +223,27 @@ impl Gpu {
             open,
             largest_binding,
         })
+    }
+
+    /// Whether [`Gpu::beside`] opens others, which find in a cache what this one has compiled, and the other way round.
+    pub(crate) fn has_others_beside(&self) -> bool {
+        self.again.is_some()
+    }
+
+    /// Another device of the same adapter, which may bind as much.
+    ///
+    /// # Errors
+    /// The driver refused, or there is none beside this one.
+    pub(crate) fn beside(&self) -> Result<Gpu, LoadError> {
+        let opened = match &self.again {
+            Some((adapter, options)) => Gpu::request(adapter, *options),
+            None => Err("there is no second device beside it".to_owned()),
+        };
+        let gpu = opened.map_err(|reason| LoadError::Open {
+            adapter: self.info.to_string(),
+            reason,
+        })?;
+        Ok(gpu.narrowed(self.largest_binding))
     }
 
     /// The same device for one who may bind no more than so many bytes.

@@ -3,7 +3,8 @@
 use tidegate_contract::SUMS_BY_ROWS;
 use tracing::{info, warn};
 
-use super::self_test::{Tested, Wrong, self_test};
+use super::beside::{COMPILES, test_until_wrong};
+use super::self_test::{Tested, Wrong};
 use super::{Base, KernelSet, KernelVariant, MOST_SUBGROUP, StorageFormat, Subgroups, Tiling};
 use crate::device::{Features, Gpu};
 use crate::load_error::{LoadError, WrongNumbers};
@@ -259,20 +260,15 @@ fn needs(variant: KernelVariant) -> Features {
 
 /// What is wrong with a set of kernels on a device, in what a model runs; each part is tested once.
 fn verdict(gpu: &Gpu, set: KernelSet, tested: &[Tested]) -> Result<Option<Wrong>, LoadError> {
-    for &tested in tested {
-        let found = match gpu.verdict(set, tested) {
-            Some(known) => known,
-            None => {
-                let found = self_test(gpu, set, tested)?;
-                gpu.keep_verdict(set, tested, found.clone());
-                found
-            }
-        };
-        if found.is_some() {
-            return Ok(found);
-        }
+    let known = || {
+        let mut verdicts = tested.iter().map(|tested| gpu.verdict(set, *tested));
+        verdicts.find_map(Option::flatten)
+    };
+    if let Some(wrong) = known() {
+        return Ok(Some(wrong));
     }
-    Ok(None)
+    test_until_wrong(gpu, set, tested, COMPILES)?;
+    Ok(known())
 }
 
 /// The kernels that are asked for, by options or by the environment.

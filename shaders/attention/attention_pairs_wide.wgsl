@@ -1,7 +1,7 @@
 // Keys or values in f16 or int8 as the software attention reads them where heads are pairs of quads: both quads with one read, since
 // a read costs these adapters as much as two thirds of one of twice the width.
 
-@group(0) @binding(2) var<storage, read> cached: array<KvPair>; // [blocks, BLOCK, kv_heads, stride / 8], and scales
+@group(0) @binding(2) var<storage, read> cached: array<HeldPair>; // [blocks, BLOCK, kv_heads, stride / 8], and scales
 
 struct Pair {
     a: vec4<f32>,
@@ -18,6 +18,6 @@ fn own_of(pair: u32) -> Own {
 }
 
 fn pair_at(head: u32, own: Own) -> Pair {
-    let x = cached[head + own.at];
+    let x = pair_of(cached[head + own.at]);
     return Pair(from_kv(first_of(x)), from_kv(second_of(x)));
 }

@@ -3,7 +3,7 @@
 
 fn load_rows(g: u32, lane: u32, starts: ptr<function, array<u32, ROWS>>, own: ptr<function, array<vec4<f32>, ROWS>>) {
     for (var r = 0u; r < ROWS; r++) {
-        (*own)[r] = input[(*starts)[r] + min(g * 8u + lane, params.width4 - 1u)];
+        (*own)[r] = input4((*starts)[r] + min(g * 8u + lane, params.width4 - 1u));
     }
 }
 

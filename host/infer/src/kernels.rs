@@ -49,6 +49,7 @@ pub use norm::{NormKernel, NormStore};
 pub(crate) use pipelines::{Pipeline, Pipelines};
 pub use sampling::{SamplingKernel, SamplingStage};
 pub(crate) use self_test::{Tested, Verdicts, Wrong, widths};
+use source::in_longs;
 pub(crate) use source::shader;
 pub(crate) use variant::Base;
 pub use variant::{KernelSet, KernelVariant};
@@ -124,6 +125,15 @@ impl Kernel {
     #[must_use]
     pub fn source(self) -> String {
         each!(self, kernel => kernel.source())
+    }
+
+    /// Its WGSL on a device with these features.
+    #[must_use]
+    pub fn source_on(self, features: Features) -> String {
+        match features.longs {
+            true => in_longs(&self.source()),
+            false => self.source(),
+        }
     }
 
     /// What it binds, in group 0.

@@ -4,7 +4,7 @@ const SCALED: bool = false;  // whether a group has factors
 const HALVES: u32 = 1u;      // parts of a group with a factor of their own
 const MINIMA: bool = false;  // whether a group has a minimum to take from each weight
 
-@group(0) @binding(1) var<storage, read> values: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> values: array<Words4>;
 
 struct Group {
     at: u32,
@@ -15,7 +15,7 @@ fn load_group(at: u32, lane: u32) -> Group {
 }
 
 fn raw4(group: ptr<function, Group>, row: u32, quad: u32) -> vec4<f32> {
-    return bitcast<vec4<f32>>(values[(*group).at + (row * 8u + quad) * 8u]);
+    return bitcast<vec4<f32>>(words4(values[(*group).at + (row * 8u + quad) * 8u]));
 }
 
 fn factors(group: ptr<function, Group>, half: u32) -> vec4<f32> {

@@ -5,7 +5,7 @@ const SCALED: bool = false;  // whether a group has factors
 const HALVES: u32 = 1u;      // parts of a group with a factor of their own
 const MINIMA: bool = false;  // whether a group has a minimum to take from each weight
 
-@group(0) @binding(1) var<storage, read> values: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> values: array<Words4>;
 
 struct Group {
     chunks: array<vec4<u32>, 16>, // [4 rows, 4 chunks]
@@ -14,7 +14,7 @@ struct Group {
 fn load_group(at: u32, lane: u32) -> Group {
     var group: Group;
     for (var i = 0u; i < 16u; i++) {
-        group.chunks[i] = values[(at * 16u + i) * 8u + lane];
+        group.chunks[i] = words4(values[(at * 16u + i) * 8u + lane]);
     }
     return group;
 }

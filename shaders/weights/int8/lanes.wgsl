@@ -4,8 +4,8 @@ const SCALED: bool = true;   // whether a group has factors
 const HALVES: u32 = 1u;      // parts of a group with a factor of their own
 const MINIMA: bool = false;  // whether a group has a minimum to take from each weight
 
-@group(0) @binding(1) var<storage, read> values: array<vec4<u32>>;
-@group(0) @binding(5) var<storage, read> scales: array<vec2<u32>>; // four f16
+@group(0) @binding(1) var<storage, read> values: array<Words4>;
+@group(0) @binding(5) var<storage, read> scales: array<Words2>; // four f16
 
 struct Group {
     chunks: array<vec4<u32>, 8>, // [4 rows, 2 chunks]
@@ -15,9 +15,9 @@ struct Group {
 fn load_group(at: u32, lane: u32) -> Group {
     var group: Group;
     for (var i = 0u; i < 8u; i++) {
-        group.chunks[i] = values[(at * 8u + i) * 8u + lane];
+        group.chunks[i] = words4(values[(at * 8u + i) * 8u + lane]);
     }
-    group.scales = scales[at * 8u + lane];
+    group.scales = words2(scales[at * 8u + lane]);
     return group;
 }
 

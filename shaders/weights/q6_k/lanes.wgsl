@@ -4,10 +4,10 @@ const SCALED: bool = true;   // whether a group has factors
 const HALVES: u32 = 2u;      // parts of a group with a factor of their own
 const MINIMA: bool = false;  // whether a group has a minimum to take from each weight
 
-@group(0) @binding(1) var<storage, read> values: array<vec4<u32>>; // the low four bits of q
-@group(0) @binding(5) var<storage, read> scales: array<vec2<u32>>; // two i8 for each of four rows
-@group(0) @binding(6) var<storage, read> supers: array<vec4<u32>>; // d of four rows, f16
-@group(0) @binding(7) var<storage, read> high: array<vec2<u32>>;   // the upper two bits of q
+@group(0) @binding(1) var<storage, read> values: array<Words4>; // the low four bits of q
+@group(0) @binding(5) var<storage, read> scales: array<Words2>; // two i8 for each of four rows
+@group(0) @binding(6) var<storage, read> supers: array<Words4>; // d of four rows, f16
+@group(0) @binding(7) var<storage, read> high: array<Words2>;   // the upper two bits of q
 
 struct Group {
     chunks: array<vec4<u32>, 4>, // of the four rows
@@ -19,11 +19,11 @@ struct Group {
 fn load_group(at: u32, lane: u32) -> Group {
     var group: Group;
     for (var i = 0u; i < 4u; i++) {
-        group.chunks[i] = values[(at * 4u + i) * 8u + lane];
-        group.high[i] = high[(at * 4u + i) * 8u + lane];
+        group.chunks[i] = words4(values[(at * 4u + i) * 8u + lane]);
+        group.high[i] = words2(high[(at * 4u + i) * 8u + lane]);
     }
-    group.scales = scales[at * 8u + lane];
-    group.supers = supers[at / 8u * 8u + lane];
+    group.scales = words2(scales[at * 8u + lane]);
+    group.supers = words4(supers[at / 8u * 8u + lane]);
     return group;
 }
 

@@ -15,6 +15,8 @@ pub struct Features {
     pub coherent: bool,
     /// Timestamps between kernels.
     pub timestamps: bool,
+    /// Integers of 64 bits, which software adapters read by.
+    pub longs: bool,
 }
 
 /// Lanes of a subgroup at least.
@@ -32,6 +34,7 @@ impl Features {
         cooperative: false,
         coherent: false,
         timestamps: false,
+        longs: false,
     };
 
     /// All of them.
@@ -41,6 +44,7 @@ impl Features {
         cooperative: true,
         coherent: true,
         timestamps: true,
+        longs: true,
     };
 
     /// Sums over subgroups only.
@@ -64,10 +68,11 @@ impl Features {
             cooperative: self.cooperative && !others.cooperative,
             coherent: self.coherent && !others.coherent,
             timestamps: self.timestamps && !others.timestamps,
+            longs: self.longs && !others.longs,
         }
     }
 
-    fn named(self) -> [(bool, &'static str, wgpu::Features); 5] {
+    fn named(self) -> [(bool, &'static str, wgpu::Features); 6] {
         use wgpu::Features as F;
         [
             (self.subgroup, "subgroup", F::SUBGROUP),
@@ -83,6 +88,7 @@ impl Features {
                 F::MEMORY_DECORATION_COHERENT,
             ),
             (self.timestamps, "timestamp", F::TIMESTAMP_QUERY),
+            (self.longs, "64-bit integer", F::SHADER_INT64),
         ]
     }
 
@@ -104,6 +110,8 @@ impl Features {
             coherent: has(wgpu::Features::MEMORY_DECORATION_COHERENT)
                 && adapter.get_info().backend != wgpu::Backend::Metal,
             timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
+            longs: has(wgpu::Features::SHADER_INT64)
+                && adapter.get_info().device_type == wgpu::DeviceType::Cpu,
         }
     }
 
@@ -148,7 +156,7 @@ mod tests {
         assert!(!Features::SUBGROUP.contains(Features::ALL));
         assert_eq!(
             Features::ALL.without(Features::SUBGROUP).to_string(),
-            "f16, cooperative matrix, coherent memory, timestamp"
+            "f16, cooperative matrix, coherent memory, timestamp, 64-bit integer"
         );
         assert_eq!(Features::NONE.to_string(), "no optional feature");
     }

@@ -6,7 +6,7 @@ use super::binding::{Access, Bindings};
 use super::columns;
 use super::cooperative::{self, Cut};
 use super::kv::KvPrecision;
-use super::source::{LANES, join, join_enabled, shader};
+use super::source::{LANES, WORDS, join, join_enabled, shader};
 use super::{Base, KernelSet, KernelVariant};
 use crate::device::Features;
 use crate::matrix::{Description, Layout, MOST_PARTS, StorageFormat};
@@ -419,8 +419,10 @@ impl MatmulKernel {
         let Description { texts, dot, .. } = self.stored.description();
         let mut files = vec![shader!("step.wgsl"), shader!("matmul/matmul.wgsl")];
         files.extend(self.store.files());
-        if !matches!(self.tiling, Tiling::Dot { .. }) {
-            files.push(shader!("matmul/input_f32.wgsl"));
+        match self.tiling {
+            Tiling::Registers { .. } => files.extend([WORDS, shader!("matmul/input_words.wgsl")]),
+            Tiling::Dot { .. } => {}
+            _ => files.push(shader!("matmul/input_f32.wgsl")),
         }
         if !self.tiling.rounds() {
             files.push(match self.routed {

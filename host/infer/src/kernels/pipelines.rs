@@ -119,10 +119,11 @@ fn layouts(gpu: &Gpu, bindings: &[(u32, Access)]) -> (wgpu::BindGroupLayout, wgp
 
 /// The WGSL of a kernel, or what a test has put in its place.
 fn source(gpu: &Gpu, kernel: Kernel) -> String {
+    let text = kernel.source_on(gpu.features());
     match gpu.sabotage_of(kernel.name()) {
-        None => kernel.source(),
+        None => text,
         Some(Sabotage::DoesNotCompile) => "fn main() { this is no shader }".to_owned(),
         Some(Sabotage::DoesNothing) => "@compute @workgroup_size(1) fn main() {}".to_owned(),
-        Some(Sabotage::Edited { from, to }) => kernel.source().replace(from, to),
+        Some(Sabotage::Edited { from, to }) => text.replace(from, to),
     }
 }

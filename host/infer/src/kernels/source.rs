@@ -12,6 +12,14 @@ macro_rules! shader {
 }
 pub(crate) use shader;
 
+/// How kernels for software adapters read what is four or two words wide: any device can.
+pub(crate) const WORDS: &str = shader!("words.wgsl");
+
+/// A kernel that reads words, as a device reads them that has integers of 64 bits: the same bits with half as many components.
+pub(crate) fn in_longs(text: &str) -> String {
+    text.replace(WORDS, shader!("words_in_longs.wgsl"))
+}
+
 /// Lanes of a workgroup, unless said otherwise.
 pub(crate) const LANES: u32 = 64;
 

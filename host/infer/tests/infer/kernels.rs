@@ -5,7 +5,7 @@ use tidegate_infer::kernels::lab::{HeadShape, Lab, sequence};
 use tidegate_infer::{Gpu, KernelVariant, KvPrecision};
 use tidegate_reference::kernels as reference;
 
-use crate::support::{PLAIN, Random, assert_close, bare_gpu, gpu, wide};
+use crate::support::{PLAIN, Random, assert_close, assert_same, bare_gpu, gpu, gpu_of_words, wide};
 
 /// A kernel's tolerance, as a share of 1 + the largest element: f32 sums of at most a few hundred terms.
 const TOLERANCE: f64 = 1e-5;
@@ -526,6 +526,37 @@ fn a_row_of_a_tile_has_the_bits_that_it_has_alone_and_in_any_chunk() {
                 ..HeadShape::plain(heads, kv_heads, dim, 50)
             };
             check_chunks(&format!("{what}, {shape:?}"), &lab, shape, first);
+        }
+    }
+}
+
+/// Heads of one pair, of several, and of an odd number of quads; alone and in a tile.
+#[test]
+fn a_row_is_attended_the_same_whether_keys_are_read_in_words_or_in_longs() {
+    let [longs, words] =
+        [gpu(), gpu_of_words()].map(|gpu| Lab::on(gpu, KernelVariant::Software, false).unwrap());
+    for (index, (heads, kv_heads, dim)) in [(2, 2, 8), (4, 2, 64), (3, 1, 20), (2, 1, 132)]
+        .into_iter()
+        .enumerate()
+    {
+        for kv in [KvPrecision::F16, KvPrecision::Int8] {
+            let shape = HeadShape {
+                kv,
+                ..HeadShape::plain(heads, kv_heads, dim, 12)
+            };
+            let table: Vec<u32> = (0..shape.blocks as u32).collect();
+            let mut random = Random(index as u64);
+            let queries = random.units(10 * heads * dim);
+            let count = shape.blocks * BLOCK * kv_heads * dim;
+            let (keys, values) = (random.units(count), random.units(count));
+            let step = [sequence(150, 9, &table), sequence(70, 1, &table)];
+            let attend = |lab: &Lab| {
+                let cached = [&keys[..], &values];
+                let experiment = lab.attention(shape, &queries, cached, &step).unwrap();
+                lab.run(&experiment, 1).unwrap();
+                lab.output_of(&experiment, 0, dim).unwrap()
+            };
+            assert_same(&attend(&longs), &attend(&words), &format!("{shape:?}"));
         }
     }
 }

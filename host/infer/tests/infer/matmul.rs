@@ -9,7 +9,7 @@ use tidegate_infer::kernels::{F16_TOLERANCE, StorageFormat, WeightNumbers};
 use tidegate_infer::{Features, Gpu, KernelVariant};
 use tidegate_weights::{Activation, Format, Tensor};
 
-use crate::support::{PLAIN, Random, assert_same, bare_gpu, gpu, open, variants};
+use crate::support::{PLAIN, Random, assert_same, bare_gpu, gpu, gpu_of_words, open, variants};
 
 const TOLERANCE: f64 = 2e-6;
 
@@ -334,6 +334,27 @@ fn products_have_the_same_bits_in_both_variants_for_gpus() {
         assert_same(&subgroup, &portable, &format!("{format:?}"));
         let all: Vec<f32> = [9, 4, 1].map(|rows| &portable[..rows * 37]).concat();
         assert_same(&portable, &all, &format!("{format:?}, by rows"));
+    }
+}
+
+#[test]
+fn products_have_the_same_bits_whether_weights_are_read_in_words_or_in_longs() {
+    let [longs, words] =
+        [gpu(), gpu_of_words()].map(|gpu| Lab::on(gpu, KernelVariant::Software, false).unwrap());
+    let mut random = Random(53);
+    for format in formats() {
+        let width = 512;
+        let weights = Weights::random(&mut random, format, 37, width);
+        for rows in [1, 8, 9] {
+            let input = random.units(rows * width);
+            let product = |lab: &Lab| {
+                let experiment = lab.matmul(vec![weights.tensor()], &input, None).unwrap();
+                lab.run(&experiment, 1).unwrap();
+                lab.output_of(&experiment, 0, 37).unwrap()
+            };
+            let what = format!("{format:?}, {rows} rows");
+            assert_same(&product(&longs), &product(&words), &what);
+        }
     }
 }
 

@@ -23,18 +23,41 @@ fn capabilities(needs: Features) -> Capabilities {
     if needs.cooperative {
         capabilities |= Capabilities::COOPERATIVE_MATRIX | Capabilities::SHADER_FLOAT16;
     }
+    if needs.longs {
+        capabilities |= Capabilities::SHADER_INT64;
+    }
     capabilities
+}
+
+/// Every kernel as devices have it, with what it needs there.
+fn in_use() -> Vec<(Kernel, Features, String)> {
+    let longs = Features {
+        longs: true,
+        ..Features::NONE
+    };
+    let mut all = Vec::new();
+    for kernel in Kernel::in_use() {
+        let (text, in_longs) = (kernel.source(), kernel.source_on(longs));
+        if in_longs != text {
+            let needs = Features {
+                longs: true,
+                ..kernel.needs()
+            };
+            all.push((kernel, needs, in_longs));
+        }
+        all.push((kernel, kernel.needs(), text));
+    }
+    all
 }
 
 #[test]
 fn every_shader_passes_the_writers_of_every_backend() {
-    let kernels = Kernel::in_use();
+    let kernels = in_use();
     assert!(kernels.len() > 100);
-    for kernel in kernels {
-        let source = kernel.source();
+    assert!(kernels.iter().any(|(_, needs, _)| needs.longs));
+    for (kernel, needs, source) in kernels {
         let module = naga::front::wgsl::parse_str(&source)
             .unwrap_or_else(|error| panic!("{kernel:?}: {}", error.emit_to_string(&source)));
-        let needs = kernel.needs();
         let mut validator = Validator::new(ValidationFlags::all(), capabilities(needs));
         validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
         validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
@@ -131,7 +154,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_file_under_shaders_is_part_of_a_kernel() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shaders");
-    let sources: Vec<String> = Kernel::in_use().into_iter().map(Kernel::source).collect();
+    let sources: Vec<String> = in_use().into_iter().map(|(_, _, text)| text).collect();
     let files = files_below(&folder);
     for path in &files {
         let extension = path.extension();

@@ -46,6 +46,17 @@ pub(crate) fn bare_gpu() -> &'static Gpu {
     GPU.get_or_init(|| open(Features::NONE))
 }
 
+/// The same without integers of 64 bits, by which software adapters read.
+pub(crate) fn gpu_of_words() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| {
+        open(Features {
+            longs: false,
+            ..Features::ALL
+        })
+    })
+}
+
 /// A device that a test may spoil while no other test is on it; whole again when it is given back.
 pub(crate) struct Spoilt(MutexGuard<'static, Gpu>);
 

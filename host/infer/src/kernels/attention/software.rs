@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::kernels::Kernel;
 use crate::kernels::heads::{Heads, KvBuffers};
 use crate::kernels::kv::KvPrecision;
-use crate::kernels::source::{blocks, for_each, join, shader};
+use crate::kernels::source::{WORDS, blocks, for_each, join, shader};
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, Share, SizedKernel, Splits, Work};
 use crate::touch::{Area, Touch};
@@ -56,6 +56,17 @@ impl Reads {
         match self {
             Reads::Wide => 2,
             Reads::Pairs => 1,
+        }
+    }
+
+    /// How both quads are read at once.
+    fn pairs(self, kv: KvPrecision) -> &'static str {
+        match (self, kv) {
+            (Reads::Pairs, _) => "",
+            (Reads::Wide, KvPrecision::Int8) => shader!("attention/pairs_int8.wgsl"),
+            (Reads::Wide, KvPrecision::F32 | KvPrecision::F16) => {
+                shader!("attention/pairs_f16.wgsl")
+            }
         }
     }
 
@@ -190,12 +201,14 @@ fn source(
     files: &[&str],
 ) -> String {
     let shared = [
+        WORDS,
         shader!("step.wgsl"),
         shader!("attention/tables.wgsl"),
         shader!("attention/paged.wgsl"),
         kv.file(),
         shader!("attention/attention.wgsl"),
         shader!("attention/attention_software.wgsl"),
+        reads.pairs(kv),
         reads.file(),
         Reads::scales(kv),
     ];

@@ -1,0 +1,13 @@
+// How kernels for software adapters read what is four or two words wide where they have integers of 64 bits: llvmpipe reads a buffer
+// lane by lane and component by component, so that half as many components take two thirds of the time.
+
+alias Words4 = vec2<u64>;
+alias Words2 = u64;
+
+fn words4(x: Words4) -> vec4<u32> {
+    return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
+}
+
+fn words2(x: Words2) -> vec2<u32> {
+    return vec2<u32>(u32(x), u32(x >> 32u));
+}

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -80,13 +80,19 @@ const LEFT: Duration = Duration::from_secs(10);
 /// What a test binary said of its tests that failed, from what it printed.
 #[derive(Default)]
 struct Failures {
-    begun: bool,
+    begun: usize,
     lines: Vec<String>,
 }
 
 impl Failures {
+    /// Those of a binary that ended so.
+    fn of(mut self, status: ExitStatus) -> Failures {
+        self.lines.insert(0, format!("      {status}"));
+        self
+    }
+
     fn take(&mut self, line: &str) {
-        self.begun |= line.trim_end() == FAILURES;
+        self.begun += usize::from(line.trim_end() == FAILURES);
         // Frames of a stack are above, with everything else.
         let is_frame = line
             .trim_start()
@@ -94,7 +100,13 @@ impl Failures {
             .is_some_and(|(number, _)| {
                 line.starts_with(' ') && number.bytes().all(|byte| byte.is_ascii_digit())
             });
-        if self.begun && !is_frame && !line.trim().is_empty() && self.lines.len() < TOLD_AGAIN {
+        // The second time come their names alone.
+        let is_told = match self.begun {
+            0 => false,
+            1 => self.lines.len() < TOLD_AGAIN,
+            _ => true,
+        };
+        if is_told && !is_frame && !line.trim().is_empty() {
             self.lines.push(format!("      {}", line.trim_end()));
         }
     }
@@ -110,10 +122,11 @@ fn run_shown(command: &mut Command) -> Result<Option<Failures>> {
     if let Some(printed) = child.stdout.take() {
         thread::Builder::new().spawn(move || done.send(show(printed)))?;
     }
-    let succeeded = child.wait()?.success();
+    let status = child.wait()?;
     // What a test has started and left holds the pipe open: it is not waited for.
     let failures = shown.recv_timeout(LEFT).ok().transpose()?;
-    Ok((!succeeded).then(|| failures.unwrap_or_default()))
+    let failures = failures.unwrap_or_default();
+    Ok((!status.success()).then(|| failures.of(status)))
 }
 
 fn show(printed: impl Read) -> std::io::Result<Failures> {
@@ -161,7 +174,7 @@ pub(crate) fn test(
         let mut failures = Failures::default();
         let printed = String::from_utf8_lossy(&output.stdout);
         printed.lines().for_each(|line| failures.take(line));
-        failed.push((&waits.path, failures));
+        failed.push((&waits.path, failures.of(output.status)));
     }
     let documents = run(cargo()
         .args(["test", "--release", "--workspace", "--doc"])

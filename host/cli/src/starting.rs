@@ -23,8 +23,8 @@ use crate::metrics;
 use crate::models::{is_loaded, remote_report};
 use crate::terminal::{under_way, works};
 
-/// How long a deployment that comes while the host starts waits for it, with a place of the admin API: whoever asks may come
-/// again.
+/// How long a deployment that comes while the host starts waits for it, and holds one of the admin API's places meanwhile:
+/// whoever asks may come again.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After so long in which no load of a model has gone on, a start is taken for hung.
 const HUNG: Duration = Duration::from_secs(600);

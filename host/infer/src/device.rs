@@ -72,6 +72,13 @@ pub struct AdapterInfo {
     pub subgroup_lanes: [u32; 2],
 }
 
+impl AdapterInfo {
+    /// Whether it is Mesa's software adapter, whose habits some of what runs on it is made for.
+    pub(crate) fn is_llvmpipe(&self) -> bool {
+        self.kind == AdapterKind::Software && self.driver.contains("Mesa")
+    }
+}
+
 impl fmt::Display for AdapterInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

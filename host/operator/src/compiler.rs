@@ -2,7 +2,7 @@
 //!
 //! What is compiled was written by somebody else, and compilers have no bound of their own: a megabyte can take
 //! gigabytes and minutes, and a mistake in one is a mistake in the process that runs it. So the host gives the bytes to a
-//! child, of low priority beside a stream, takes what it wrote, and ends it when it goes beyond its limits.
+//! child of low priority, but where a start waits for it, takes what it wrote, and ends it when it goes beyond its limits.
 
 mod child;
 mod functions;
@@ -83,6 +83,8 @@ pub(crate) struct Task<'a> {
     pub(crate) label: &'a str,
     /// Whether it runs beside a stream, which then keeps a core for itself.
     pub(crate) beside: bool,
+    /// Whether it has a low priority.
+    pub(crate) gives_way: bool,
     /// When nobody waits for it any more.
     pub(crate) until: Option<Instant>,
     pub(crate) works: &'a Works,
@@ -132,7 +134,7 @@ impl Compiler {
                 let order = Order {
                     job,
                     guarded,
-                    beside: task.beside,
+                    gives_way: task.gives_way,
                     limits,
                 };
                 let began = Instant::now();

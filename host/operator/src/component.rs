@@ -237,6 +237,7 @@ impl Engine {
             known,
             label: wanted.label,
             beside: wanted.beside,
+            gives_way: wanted.beside || inner.gives_way,
             until: wanted.until,
             works: &inner.works,
         };

@@ -48,6 +48,8 @@ pub struct EngineOptions {
     pub compiler: Compiler,
     /// What compiling one component may take, where a child does it.
     pub compile: CompileLimits,
+    /// Whether a child gives way to all other programs: beside a stream it always does. Default true.
+    pub gives_way: bool,
     /// Where it is listed what a child compiles. Default a list that nobody looks at.
     pub works: Works,
     /// Most bytes of memories and tables of all instances of all slots together. Default no limit.
@@ -66,6 +68,7 @@ impl Default for EngineOptions {
             functions: KeptFunctions::default(),
             compiler: Compiler::default(),
             compile: CompileLimits::default(),
+            gives_way: true,
             works: Works::default(),
             memory: u64::MAX,
             instances: 256,
@@ -104,6 +107,7 @@ pub(crate) struct Inner {
     pub(crate) ticker: Ticker,
     pub(crate) compiler: Compiler,
     pub(crate) compile: CompileLimits,
+    pub(crate) gives_way: bool,
     pub(crate) works: Works,
     pub(crate) turns: Turns,
     pub(crate) guarded: bool,
@@ -156,6 +160,7 @@ impl Engine {
                 ticker,
                 compiler: options.compiler,
                 compile: options.compile,
+                gives_way: options.gives_way,
                 works: options.works,
                 turns: Turns::default(),
                 guarded,

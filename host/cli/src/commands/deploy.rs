@@ -12,7 +12,7 @@ use tidegate_control::admin::MAX_CONFIG;
 use tidegate_operator::check_json;
 use tidegate_telemetry::plain;
 
-use super::host::{HostArguments, client, once_it_runs};
+use super::host::{HostArguments, client, is_starting, once_it_runs};
 use super::{print, print_json};
 use crate::exit::{Failure, tell, with_causes};
 
@@ -80,6 +80,10 @@ pub(crate) fn deploy(arguments: &Arguments) -> Result<(), Failure> {
     let client = client(&arguments.host)?;
     let report = while_waiting(
         || {
+            // Nothing is compiled yet, and what is waited for is told.
+            if is_starting(&client) {
+                return;
+            }
             let shown = plain(&deployment.label, LABEL_BYTES);
             tell(format_args!(
                 "waiting for the host: a component that it has not seen, as {shown} may be, is compiled first, beside the stream\n"

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tidegate_control::RunState;
 use tidegate_control::client::{Client, ClientError};
+use tidegate_control::{DeployRefused, RunState};
 
 use crate::exit::{Failure, tell};
 
@@ -49,15 +49,23 @@ pub(super) fn client(host: &HostArguments) -> Result<Client, Failure> {
     }
 }
 
-/// Asks for what only a running host does. One that is starting is asked again until it runs: what it reads, loads and
-/// compiles first may take longer than it keeps a question.
+/// Whether a host says that it is starting.
+pub(super) fn is_starting(client: &Client) -> bool {
+    matches!(client.status(), Ok(status) if status.state == RunState::Starting)
+}
+
+/// Asks for what only a running host does. One that is starting is asked again until it runs, which is told: what it reads, loads
+/// and compiles first may take longer than it keeps a question.
 pub(super) fn once_it_runs<T>(
     client: &Client,
     ask: impl FnMut() -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
-    let is_starting =
-        || matches!(client.status(), Ok(status) if status.state == RunState::Starting);
-    asked_again(is_starting, ask, START, PAUSE)
+    if is_starting(client) {
+        tell(format_args!(
+            "the pipeline is still starting, and waited for until it runs\n"
+        ));
+    }
+    asked_again(|| is_starting(client), ask, START, PAUSE)
 }
 
 fn asked_again<T>(
@@ -67,72 +75,80 @@ fn asked_again<T>(
     pause: Duration,
 ) -> Result<T, ClientError> {
     let by = Instant::now() + patience;
-    let mut is_said = false;
     loop {
-        // Before the question: a host that was starting then may run by the time its refusal is here.
-        let starts = is_starting();
         match ask() {
-            Err(ClientError::Refused { status: 503, .. }) if starts && Instant::now() < by => {}
+            Err(error) if Instant::now() < by && may_run_later(&error, &is_starting) => {}
             answer => return answer,
-        }
-        if !std::mem::replace(&mut is_said, true) {
-            tell(format_args!(
-                "the pipeline is still starting; it is asked again until it runs\n"
-            ));
         }
         thread::sleep(pause);
     }
 }
 
+/// Whether the host refused since it is starting. What it says itself counts: it may run by now, or be too busy to say how it
+/// stands. Another who waits for it has the one place of deployments, and is what a further one is refused with.
+fn may_run_later(error: &ClientError, is_starting: impl Fn() -> bool) -> bool {
+    match error {
+        ClientError::Refused { status: 503, error } => {
+            *error == DeployRefused::Starting.to_string()
+        }
+        ClientError::Refused { status: 409, .. } => is_starting(),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use tidegate_control::ModelRefused;
 
     use super::*;
 
     const NONE: Duration = Duration::ZERO;
     const LONG: Duration = Duration::from_mins(10);
 
-    fn refused(status: u16) -> Result<&'static str, ClientError> {
-        let error = "not now".to_owned();
-        Err(ClientError::Refused { status, error })
+    fn refused(status: u16, error: &str) -> ClientError {
+        let error = error.to_owned();
+        ClientError::Refused { status, error }
     }
 
-    /// How often a host is asked that starts until it was looked at so often, and refuses with this until then; and its
-    /// last answer.
-    fn asked(starts: u32, status: u16, patience: Duration) -> (u32, Option<&'static str>) {
-        let (looks, questions) = (Cell::new(0), Cell::new(0));
-        let is_starting = || looks.replace(looks.get() + 1) < starts;
+    /// How often a host is asked that refuses so many times with this, and its last answer.
+    fn asked(times: u32, refusal: (u16, &str), starts: bool, patience: Duration) -> (u32, bool) {
+        let mut questions = 0;
         let ask = || {
-            questions.set(questions.get() + 1);
-            if questions.get() <= starts {
-                refused(status)
-            } else {
-                Ok("done")
+            questions += 1;
+            if questions <= times {
+                return Err(refused(refusal.0, refusal.1));
             }
+            Ok(())
         };
-        let answer = asked_again(is_starting, ask, patience, NONE);
-        (questions.get(), answer.ok())
+        let answer = asked_again(|| starts, ask, patience, NONE);
+        (questions, answer.is_ok())
     }
 
     #[test]
     fn a_host_that_starts_is_asked_again_until_it_runs() {
-        assert_eq!(asked(0, 503, LONG), (1, Some("done")));
-        assert_eq!(asked(3, 503, LONG), (4, Some("done")));
+        let starting = DeployRefused::Starting.to_string();
+        assert_eq!(asked(0, (503, &starting), true, LONG), (1, true));
+        // Whatever it says of itself: it may run by then.
+        for starts in [true, false] {
+            assert_eq!(asked(3, (503, &starting), starts, LONG), (4, true));
+        }
+        // Somebody else waits for it, too.
+        let other = "another deployment is under way";
+        assert_eq!(asked(3, (409, other), true, LONG), (4, true));
+        assert_eq!(ModelRefused::Starting.to_string(), starting);
     }
 
     #[test]
-    fn what_a_starting_host_refuses_for_good_and_what_takes_too_long_is_not_asked_again() {
-        assert_eq!(asked(3, 422, LONG), (1, None));
-        assert_eq!(asked(3, 503, NONE), (1, None));
-    }
-
-    #[test]
-    fn a_running_host_that_refuses_is_not_asked_again() {
-        let answer = asked_again(|| false, || refused(503), LONG, NONE);
-        assert!(matches!(
-            answer,
-            Err(ClientError::Refused { status: 503, .. })
-        ));
+    fn what_is_refused_otherwise_and_what_takes_too_long_is_not_asked_again() {
+        let starting = DeployRefused::Starting.to_string();
+        assert_eq!(asked(3, (503, &starting), true, NONE), (1, false));
+        for (status, error) in [
+            (422, "it imports wasi:http"),
+            (503, "the pipeline is ending"),
+        ] {
+            assert_eq!(asked(3, (status, error), true, LONG), (1, false));
+        }
+        let other = "another deployment is under way";
+        assert_eq!(asked(3, (409, other), false, LONG), (1, false));
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use tidegate_control::LogReport;
 use tidegate_control::client::{Client, ClientError};
-use tidegate_control::{LogReport, RunState};
 
-use super::host::{HostArguments, client};
+use super::host::{HostArguments, client, is_starting};
 use super::{is_read, print};
 use crate::exit::{Failure, tell};
 
@@ -64,14 +64,12 @@ pub(crate) fn logs(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Whether a host that does not say it now may say it later: it is away, has too much to do, or is only starting.
 fn is_away(client: &Client, error: &ClientError) -> bool {
-    let is_starting =
-        || matches!(client.status(), Ok(status) if status.state == RunState::Starting);
     match error {
         ClientError::Unreachable { .. } | ClientError::Stale { .. } => true,
         ClientError::Refused { status, .. } => match status {
             // The token of a start before; of an address that was given it is the one that was given.
             401 => client.state().is_some(),
-            404 => is_starting(),
+            404 => is_starting(client),
             429 | 503 => true,
             _ => false,
         },

@@ -46,6 +46,8 @@ impl Compiled {
             // One project by whatever path.
             Compiled::Project(directory) => KeptFunctions::OfProject(fs::canonicalize(directory)?),
         };
+        // The start of a run waits for what is compiled, and nothing of it runs yet.
+        let gives_way = !matches!(self, Compiled::State(_));
         let (cache_dir, cache_bytes) = match self {
             Compiled::State(directory) => (Some(directory), None),
             Compiled::User | Compiled::Project(_) => {
@@ -57,6 +59,7 @@ impl Compiled {
             cache_bytes,
             functions,
             compiler: super::compiler()?,
+            gives_way,
             works: works().clone(),
             ..EngineOptions::default()
         })

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::Adapter;
+
 /// Optional features of wgpu that some kernels need. Everything also runs without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
@@ -15,7 +17,7 @@ pub struct Features {
     pub coherent: bool,
     /// Timestamps between kernels.
     pub timestamps: bool,
-    /// Integers of 64 bits, which software adapters read by.
+    /// Integers of 64 bits, by which llvmpipe reads buffers in less time.
     pub longs: bool,
 }
 
@@ -93,7 +95,8 @@ impl Features {
     }
 
     /// What of them `adapter` has.
-    pub(super) fn of(adapter: &wgpu::Adapter) -> Features {
+    pub(super) fn of(on: &Adapter) -> Features {
+        let adapter = on.inner();
         let has = |feature| adapter.features().contains(feature);
         Features {
             // Kernels count on four lanes, as WebGPU promises.
@@ -110,8 +113,7 @@ impl Features {
             coherent: has(wgpu::Features::MEMORY_DECORATION_COHERENT)
                 && adapter.get_info().backend != wgpu::Backend::Metal,
             timestamps: has(wgpu::Features::TIMESTAMP_QUERY),
-            longs: has(wgpu::Features::SHADER_INT64)
-                && adapter.get_info().device_type == wgpu::DeviceType::Cpu,
+            longs: has(wgpu::Features::SHADER_INT64) && on.info().is_llvmpipe(),
         }
     }
 

@@ -74,7 +74,7 @@ pub struct Open {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     info: AdapterInfo,
-    /// What it was opened on and how, where its driver compiles on the processor and keeps what it has compiled.
+    /// What it was opened on and how, where its driver compiles on the processor and keeps on disk what it has compiled.
     again: Option<(Adapter, DeviceOptions)>,
     features: Features,
     subgroup_lanes: [u32; 2],
@@ -129,6 +129,15 @@ pub(crate) enum WaitError {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ended(Arc<AtomicBool>);
 
+/// Whether Mesa keeps what it has compiled, as far as its switch says: a container or a service may have none of it.
+fn keeps_compiled() -> bool {
+    let switch = |name| std::env::var(name).unwrap_or_default().to_lowercase();
+    ["MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE"]
+        .map(switch)
+        .iter()
+        .all(|value| !["1", "true", "yes", "y"].contains(&value.as_str()))
+}
+
 impl Gpu {
     /// Opens an adapter, with its own limits on buffer sizes.
     ///
@@ -142,8 +151,7 @@ impl Gpu {
     }
 
     fn request(adapter: &Adapter, options: DeviceOptions) -> Result<Gpu, String> {
-        let is_software = adapter.info().kind == AdapterKind::Software;
-        if is_software {
+        if adapter.info().kind == AdapterKind::Software {
             heap::give_back_large_blocks();
         }
         let available = adapter.inner().limits();
@@ -166,7 +174,7 @@ impl Gpu {
             ..defaults
         };
         let masked = Features::ALL.without(options.features);
-        let features = Features::of(adapter.inner()).without(masked);
+        let features = Features::of(adapter).without(masked);
         let experimental_features = if features.cooperative {
             // SAFETY: the feature is asked for knowingly: its kernels are chosen only after they computed the right numbers on
             // this very adapter, and no other experimental feature is turned on.
@@ -203,7 +211,7 @@ impl Gpu {
             device,
             queue,
             info: adapter.info().clone(),
-            again: (is_software && adapter.info().driver.contains("Mesa"))
+            again: (adapter.info().is_llvmpipe() && keeps_compiled())
                 .then(|| (adapter.clone(), options)),
             features,
             subgroup_lanes: options

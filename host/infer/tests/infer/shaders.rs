@@ -38,6 +38,8 @@ fn in_use() -> Vec<(Kernel, Features, String)> {
     let mut all = Vec::new();
     for kernel in Kernel::in_use() {
         let (text, in_longs) = (kernel.source(), kernel.source_on(longs));
+        // Each that reads words reads longs there.
+        assert_eq!(in_longs != text, text.contains("Words4"), "{kernel:?}");
         if in_longs != text {
             let needs = Features {
                 longs: true,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{CompileLimits, functions};
 use crate::panics::caught;
 
-/// How much a child beside a stream gives way to others: beside a machine that is fully busy it still has a tenth of a core,
-/// so that a deployment comes to its end. What compiles before there is a stream gives way to nobody: a start waits for it.
+/// How much a child gives way to others: beside a machine that is fully busy it still has a tenth of a core, so that a
+/// deployment comes to its end.
 #[cfg(unix)]
 const NICE: i32 = 10;
 /// Bytes of a component that are read: the host takes fewer.
@@ -86,8 +86,8 @@ pub(crate) struct Order {
     pub(crate) job: Job,
     /// Whether memories are guarded by address space.
     pub(crate) guarded: bool,
-    /// Whether it gives way to a stream.
-    pub(crate) beside: bool,
+    /// Whether it has a low priority.
+    pub(crate) gives_way: bool,
     pub(crate) limits: CompileLimits,
 }
 
@@ -97,7 +97,12 @@ impl Order {
         [
             named.map_or("", |(name, _)| name).to_owned(),
             if self.guarded { "guarded" } else { "checked" }.to_owned(),
-            if self.beside { "beside" } else { "alone" }.to_owned(),
+            if self.gives_way {
+                "gives-way"
+            } else {
+                "hurries"
+            }
+            .to_owned(),
             self.limits.memory.to_string(),
             self.limits.time.as_millis().to_string(),
         ]
@@ -115,9 +120,9 @@ impl Order {
                 "checked" => false,
                 _ => return None,
             },
-            beside: match priority.as_str() {
-                "beside" => true,
-                "alone" => false,
+            gives_way: match priority.as_str() {
+                "gives-way" => true,
+                "hurries" => false,
                 _ => return None,
             },
             limits: CompileLimits {
@@ -157,7 +162,7 @@ fn work(order: &Order) -> Result<(), String> {
         .map_err(|error| format!("what was compiled cannot be written: {error}"))
 }
 
-/// Lowers the priority beside a stream, sets the limits and gives up writing files. It comes before the first byte of the component.
+/// Lowers the priority, where it is to, sets the limits and gives up writing files. It comes before the first byte of the component.
 #[cfg(unix)]
 fn confine(order: &Order) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
@@ -174,7 +179,7 @@ fn confine(order: &Order) -> Result<(), String> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|error| format!("it would outlive its parent: {error}"))?;
-    if order.beside {
+    if order.gives_way {
         nice(NICE).map_err(|error| format!("no lower priority: {error}"))?;
     }
     // Linux counts what may be written, and not what is only reserved.
@@ -203,7 +208,7 @@ mod tests {
             let order = Order {
                 job,
                 guarded: job == Job::Compile,
-                beside: job == Job::Encode,
+                gives_way: job == Job::Encode,
                 limits: CompileLimits {
                     memory: 123_456_789,
                     time: Duration::from_millis(1500),
@@ -213,7 +218,7 @@ mod tests {
         }
         assert_eq!(Order::read(&[]), None);
         assert_eq!(
-            Order::read(&["compile", "guarded", "alone", "much", "1"].map(str::to_owned)),
+            Order::read(&["compile", "guarded", "hurries", "much", "1"].map(str::to_owned)),
             None
         );
     }

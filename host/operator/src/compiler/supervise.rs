@@ -250,7 +250,7 @@ mod tests {
         let order = Order {
             job: Job::Compile,
             guarded: true,
-            beside: false,
+            gives_way: true,
             limits: CompileLimits {
                 memory: 64 << 20,
                 time: Duration::from_secs(2),
@@ -261,6 +261,7 @@ mod tests {
             known: b"",
             label: "op.wasm",
             beside: false,
+            gives_way: true,
             until: None,
             works,
         };
@@ -363,7 +364,7 @@ mod tests {
         let order = Order {
             job: Job::Compile,
             guarded: true,
-            beside: false,
+            gives_way: true,
             limits: CompileLimits::default(),
         };
         let task = Task {
@@ -371,6 +372,7 @@ mod tests {
             known: b"",
             label: "op.wasm",
             beside: false,
+            gives_way: true,
             until: None,
             works: &Works::default(),
         };

@@ -21,7 +21,7 @@ use tidegate_trial::{CaseFile, Options, Trial};
 
 use self::samples::{changed, config};
 use self::sources::Sources;
-use super::host::{HostArguments, client, once_it_runs};
+use super::host::{HostArguments, client};
 use super::print;
 use super::project::{grants, of_project, size};
 use super::signals::Signals;
@@ -227,7 +227,8 @@ impl Dev<'_> {
         };
         let began = Instant::now();
         let client = client(self.host).map_err(said)?;
-        once_it_runs(&client, || client.deploy(self.slot, &deployment))
+        client
+            .deploy(self.slot, &deployment)
             .map_err(|error| error.to_string())?;
         Ok(format!(", swapped in {}", seconds(began.elapsed())))
     }

@@ -16,10 +16,6 @@ import statistics
 import subprocess
 import sys
 
-import loading
-
-# Vocabulary, width, width inside, layers, heads, heads of keys and values, size of a head.
-PEOPLE = loading.Shape(151_936, 896, 4864, 24, 14, 2, 64)
 SMALL = ["--random", "125M", "--quant", "int8"]
 SECONDS = "6"
 
@@ -66,11 +62,15 @@ def ratios(rounds):
 
 def side_by_side(arguments):
     """Prompts and answers of both shapes, by name."""
+    import loading  # Needs numpy.
+
+    # Vocabulary, width, width inside, layers, heads, heads of keys and values, size of a head.
+    people = loading.Shape(151_936, 896, 4864, 24, 14, 2, 64)
     directory = arguments.directory / "pairs"
     directory.mkdir(parents=True)
     results = {}
     try:
-        model = str(loading.write("q8_0", directory, PEOPLE))
+        model = str(loading.write("q8_0", directory, people))
         benches = {
             "125M": [*SMALL, "--seconds", SECONDS, "--contexts", "128,2048", "--batches", "1,8,32"],
             "0.5B": [model, "--seconds", SECONDS, "--contexts", "2048", "--batches", "1,8"],

@@ -1,5 +1,5 @@
-// How kernels for software adapters read what is four or two words wide where they have integers of 64 bits: llvmpipe reads a buffer
-// lane by lane and component by component, so that half as many components take two thirds of the time.
+// The same on llvmpipe, as integers of 64 bits: it reads a buffer lane by lane and component by component, so that half as many
+// components take two thirds of the time.
 
 alias Words4 = vec2<u64>;
 alias Words2 = u64;

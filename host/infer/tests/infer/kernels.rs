@@ -6,7 +6,7 @@ use tidegate_infer::{Gpu, KernelVariant, KvPrecision};
 use tidegate_reference::kernels as reference;
 
 use crate::support::{
-    PLAIN, Random, adapter, assert_close, assert_same, bare_gpu, gpu, gpu_of_words, wide,
+    PLAIN, Random, assert_close, assert_same, bare_gpu, gpu, labs_in_longs_and_words, wide,
 };
 
 /// A kernel's tolerance, as a share of 1 + the largest element: f32 sums of at most a few hundred terms.
@@ -535,10 +535,7 @@ fn a_row_of_a_tile_has_the_bits_that_it_has_alone_and_in_any_chunk() {
 /// Heads of one pair, of several, and of an odd number of quads; alone and in a tile.
 #[test]
 fn a_row_is_attended_the_same_whether_keys_are_read_in_words_or_in_longs() {
-    let is_llvmpipe = adapter().info().name.starts_with("llvmpipe");
-    assert_eq!(gpu().features().longs, is_llvmpipe);
-    let [longs, words] =
-        [gpu(), gpu_of_words()].map(|gpu| Lab::on(gpu, KernelVariant::Software, false).unwrap());
+    let [longs, words] = labs_in_longs_and_words();
     for (index, (heads, kv_heads, dim)) in [(2, 2, 8), (4, 2, 64), (3, 1, 20), (2, 1, 132)]
         .into_iter()
         .enumerate()

@@ -10,7 +10,7 @@ use tidegate_infer::{Features, Gpu, KernelVariant};
 use tidegate_weights::{Activation, Format, Tensor};
 
 use crate::support::{
-    PLAIN, Random, adapter, assert_same, bare_gpu, gpu, gpu_of_words, open, variants,
+    PLAIN, Random, assert_same, bare_gpu, gpu, labs_in_longs_and_words, open, variants,
 };
 
 const TOLERANCE: f64 = 2e-6;
@@ -341,10 +341,7 @@ fn products_have_the_same_bits_in_both_variants_for_gpus() {
 
 #[test]
 fn products_have_the_same_bits_whether_weights_are_read_in_words_or_in_longs() {
-    let is_llvmpipe = adapter().info().name.starts_with("llvmpipe");
-    assert_eq!(gpu().features().longs, is_llvmpipe);
-    let [longs, words] =
-        [gpu(), gpu_of_words()].map(|gpu| Lab::on(gpu, KernelVariant::Software, false).unwrap());
+    let [longs, words] = labs_in_longs_and_words();
     let mut random = Random(53);
     for format in formats() {
         let width = 512;

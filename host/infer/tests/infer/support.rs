@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tidegate_contract::{BLOCK, Decoder, Sampling, StepSequence};
+use tidegate_infer::kernels::lab::Lab;
 use tidegate_infer::{
     Adapter, DecoderOptions, DeviceOptions, Features, Gpu, GpuDecoder, KernelVariant, KvPrecision,
 };
@@ -46,15 +47,19 @@ pub(crate) fn bare_gpu() -> &'static Gpu {
     GPU.get_or_init(|| open(Features::NONE))
 }
 
-/// The same without integers of 64 bits, by which software adapters read.
-pub(crate) fn gpu_of_words() -> &'static Gpu {
-    static GPU: OnceLock<Gpu> = OnceLock::new();
-    GPU.get_or_init(|| {
+/// Kernels for software adapters as they read buffers on this adapter, in integers of 64 bits if it is llvmpipe, and as they read
+/// them in words.
+pub(crate) fn labs_in_longs_and_words() -> [Lab; 2] {
+    static WORDS: OnceLock<Gpu> = OnceLock::new();
+    let is_llvmpipe = adapter().info().name.starts_with("llvmpipe");
+    assert_eq!(gpu().features().longs, is_llvmpipe);
+    let words = WORDS.get_or_init(|| {
         open(Features {
             longs: false,
             ..Features::ALL
         })
-    })
+    });
+    [gpu(), words].map(|gpu| Lab::on(gpu, KernelVariant::Software, false).unwrap())
 }
 
 /// A device that a test may spoil while no other test is on it; whole again when it is given back.

@@ -1,4 +1,9 @@
-// How kernels for software adapters read what is four or two words wide: as words.
+// How kernels for software adapters read what is eight, four or two words wide: as words.
+
+struct Words8 {
+    low: Words4,
+    high: Words4,
+}
 
 alias Words4 = vec4<u32>;
 alias Words2 = vec2<u32>;
@@ -9,4 +14,12 @@ fn words4(x: Words4) -> vec4<u32> {
 
 fn words2(x: Words2) -> vec2<u32> {
     return x;
+}
+
+fn low_words(x: Words8) -> vec4<u32> {
+    return x.low;
+}
+
+fn high_words(x: Words8) -> vec4<u32> {
+    return x.high;
 }

@@ -8,7 +8,7 @@ struct Params {
     scale: f32,
     softcap: f32,  // 0: none
     scratch: u32,  // scores of one head at most, a multiple of GROUP; or parts of one head at most
-    unused: u32,
+    places: u32,   // positions of all blocks
     has_sinks: u32, // 0: none
     unused_0: u32,
     unused_1: u32,
@@ -20,6 +20,10 @@ struct Params {
 
 fn kv_heads() -> u32 {
     return params.kv_heads;
+}
+
+fn all_places() -> u32 {
+    return params.places;
 }
 
 fn quads_of_head() -> u32 {

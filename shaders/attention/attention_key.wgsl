@@ -1,4 +1,6 @@
-                // Pair $P of a key.
-                let key_$P = pair_at(at, own_$P);
-                sum_$K += dot(key_$P.a, a_$P_$K);
-                sum_$K += dot(key_$P.b, b_$P_$K);
+                // Quads 4 * $P to 4 * $P + 3 of the keys.
+                let key_$P_$F = four_at(at_$F, own_$P);
+                sum_$F_$K += dot(key_$P_$F.a, a_$P_$K);
+                sum_$F_$K += dot(key_$P_$F.b, b_$P_$K);
+                sum_$F_$K += dot(key_$P_$F.c, c_$P_$K);
+                sum_$F_$K += dot(key_$P_$F.d, d_$P_$K);

@@ -1,6 +1,7 @@
 // What the attention kernels for software adapters share. A workgroup is 8 lanes and takes ROWS rows together, so that a key or a
 // value is read once for all of them: a read costs these adapters more than a product, and any read in a loop is one for each lane.
-// Positions go in groups of 32, four to a lane, that begin at multiples of 32: a row is summed in the same order in any company.
+// Positions go in groups of 32 that begin at multiples of 32, every eighth to a lane, so that what all lanes read at once lies together: a
+// row is summed in the same order in any company.
 //
 // The host says which rows go together, after the rows themselves:
 // - [alone] of (row, groups that a tile has summed up before, 0, 0): what these kernels take one by one;
@@ -49,15 +50,30 @@ fn query_of(q: u32, unit: u32, rows: ptr<function, array<u32, ROWS>>) -> u32 {
     return (*rows)[q / HEADS] * params.heads + unit * HEADS + q % HEADS;
 }
 
-// Where the four positions lie that a lane holds of a group.
-fn own_place(part: Part, g: u32, lane: u32) -> u32 {
-    return paged(part.table, min(part.begin + g * GROUP + lane * 4u, part.last & 0xfffffffcu));
+// Four quads of a key or a value.
+struct Four {
+    a: vec4<f32>,
+    b: vec4<f32>,
+    c: vec4<f32>,
+    d: vec4<f32>,
+}
+
+// Where both blocks of a group begin, which is one where the group ends in the first.
+fn blocks_of(part: Part, g: u32) -> vec2<u32> {
+    let block = (part.begin + g * GROUP) / BLOCK;
+    return vec2<u32>(tables[part.table + block], tables[part.table + min(block + 1u, part.last / BLOCK)]) * BLOCK;
+}
+
+// Where a position of a group lies; past the last that is read, the last.
+fn place_in(blocks: vec2<u32>, part: Part, position: u32) -> u32 {
+    let read = min(position, part.last);
+    return select(blocks.x, blocks.y, (read & BLOCK) != 0u) + read % BLOCK;
 }
 
 // What a tile leaves of one head after its scores: of each lane the sum of the weights, then those of the values, in quads of the head
-// that the values kernel takes by eight.
+// that the values kernel takes by eight, and more of them by sixteen.
 fn carried_of_head() -> u32 {
-    return (1u + (params.stride4 + 7u) / 8u * 8u) * GROUP;
+    return (1u + select((params.stride4 + 15u) / 16u * 16u, 8u, params.stride4 <= 8u)) * GROUP;
 }
 
 // Scores of one head that there is scratch for in this step, and what is carried: what its rows may see, not all that a sequence may

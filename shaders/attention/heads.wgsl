@@ -10,19 +10,27 @@ struct Params {
     epsilon: f32,
     bias: u32,    // 1: `extras` begins with a bias
     norms: u32,   // 1: query and key heads are normed
+    places: u32,  // positions of all blocks
+    unused_0: u32,
+    unused_1: u32,
+    unused_2: u32,
 }
 
 @group(0) @binding(2) var<storage, read> angles: array<vec2<f32>>;        // [context, half] of (cos, sin)
 @group(0) @binding(3) var<storage, read> qkv: array<f32>;                 // [rows, heads + 2 * kv_heads, stride]
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<storage, read_write> queries: array<vec4<f32>>; // [rows, heads, stride / 4]
-@group(0) @binding(6) var<storage, read_write> keys: array<Kv>;           // as keys_by_*.wgsl says, and scales
-@group(0) @binding(7) var<storage, read_write> values: array<Kv>;         // [blocks, BLOCK, kv_heads, stride / 4], and scales
+@group(0) @binding(6) var<storage, read_write> keys: array<Kv>;           // as kv_in_blocks.wgsl or kv_by_head.wgsl says
+@group(0) @binding(7) var<storage, read_write> values: array<Kv>;         // as kv_in_blocks.wgsl or kv_by_head.wgsl says
 // [heads + 2 * kv_heads, stride] of bias, then [stride] of query norm and [stride] of key norm; each only where it is used.
 @group(0) @binding(8) var<storage, read> extras: array<f32>;
 
 fn kv_heads() -> u32 {
     return params.kv_heads;
+}
+
+fn all_places() -> u32 {
+    return params.places;
 }
 
 fn quads_of_head() -> u32 {

@@ -1,7 +1,6 @@
 // Keys and values kept as f16, two in a u32; what f16 cannot hold is kept as the largest it can. UNIT quads of a head are read at once.
 
 alias Kv = vec2<u32>;
-alias KvPair = vec4<u32>;
 
 const SCALED: bool = false;  // whether a head has a scale at each position
 const SCALES: u32 = 0u;      // what a block has of scales for a head, in what is read at once
@@ -22,14 +21,6 @@ fn scale_to_kv(greatest: f32) -> Kv {
 
 fn from_kv(x: Kv) -> vec4<f32> {
     return vec4<f32>(unpack2x16float(x.x), unpack2x16float(x.y));
-}
-
-fn first_of(x: KvPair) -> Kv {
-    return x.xy;
-}
-
-fn second_of(x: KvPair) -> Kv {
-    return x.zw;
 }
 
 // What is read at once of a head, in all.

@@ -3,12 +3,10 @@
 // then each position that comes may raise it, and those before it be rounded again, so that what a row sees would depend on how its
 // prompt was cut and on which of its positions were there already. So it has the same bits in any company.
 //
-// A block is [BLOCK, kv_heads, width] of values (of keys, as keys_by_*.wgsl says), a head padded to 16 elements, then
-// [kv_heads, BLOCK] of scales: positions that attention reads together have theirs beside each other. UNIT quads of a head are
-// read at once.
+// A head is padded to 16 elements. Where scales lie, [kv_heads, BLOCK] of a block, kv_in_blocks.wgsl and kv_by_head.wgsl say: positions that
+// attention reads together have theirs beside each other. UNIT quads of a head are read at once.
 
 alias Kv = u32;
-alias KvPair = vec2<u32>;
 
 const SCALED: bool = true;          // whether a head has a scale at each position
 const SCALES: u32 = BLOCK / UNIT;   // what a block has of scales for a head, in what is read at once
@@ -40,14 +38,6 @@ fn scale_to_kv(greatest: f32) -> Kv {
 
 fn from_kv(x: Kv) -> vec4<f32> {
     return vec4<f32>(unpack4xI8(x));
-}
-
-fn first_of(x: KvPair) -> Kv {
-    return x.x;
-}
-
-fn second_of(x: KvPair) -> Kv {
-    return x.y;
 }
 
 // What is read at once of a head, in all.

@@ -16,7 +16,7 @@ struct OfHeads {
 @group(0) @binding(14) var<uniform> of_heads: OfHeads;
 @group(0) @binding(15) var<storage, read> tables: array<u32>;            // blocks of each sequence of the step, as paged.wgsl reads them
 @group(0) @binding(16) var<storage, read> angles: array<vec2<f32>>;      // [context, half] of (cos, sin)
-@group(0) @binding(17) var<storage, read_write> keys: array<Kv>;         // as keys_by_column.wgsl says
+@group(0) @binding(17) var<storage, read_write> keys: array<Kv>;         // as kv_in_blocks.wgsl says
 @group(0) @binding(18) var<storage, read_write> values_of: array<Kv>;    // [blocks, BLOCK, kv_heads, stride / 4]
 @group(0) @binding(19) var<storage, read> biases: array<vec4<f32>>;      // [heads + 2 * kv_heads, stride / 4]
 

@@ -16,6 +16,7 @@ mod experts;
 mod heads;
 mod kv;
 pub mod lab;
+mod layout;
 mod lora;
 mod matmul;
 mod norm;

@@ -7,7 +7,8 @@ use tidegate_weights::ModelConfig;
 use super::Kernel;
 use super::binding::{Access, Bindings};
 use super::heads::{Heads, KvBuffers};
-use super::kv::{KvPrecision, keys_file};
+use super::kv::KvPrecision;
+use super::layout::layout_file;
 use super::norm::{needs, reduction};
 use super::source::{LANES, join, shader};
 use super::variant::Base;
@@ -72,6 +73,8 @@ pub enum AttentionKernel {
         kv: KvPrecision,
         /// How they are read.
         reads: Reads,
+        /// Fours of quads of a workgroup.
+        fours: u32,
     },
     /// All of it over a split of the positions.
     Split {
@@ -256,7 +259,8 @@ impl AttentionKernel {
                 broadcast,
                 kv,
                 reads,
-            } => software::values_source([unit, rows], broadcast, kv, reads),
+                fours,
+            } => software::values_source([unit, rows], broadcast, kv, reads, fours),
             AttentionKernel::Split { base, unit, kv, .. } => join(
                 &[
                     ("UNIT", unit_of_split(kv)),
@@ -273,7 +277,7 @@ impl AttentionKernel {
                     shader!("step.wgsl"),
                     shader!("attention/tables.wgsl"),
                     shader!("attention/paged.wgsl"),
-                    keys_file(Base::Portable),
+                    layout_file(Base::Portable),
                     kv.file(),
                     reduction(base),
                     shader!("attention/attention.wgsl"),
@@ -308,7 +312,7 @@ impl AttentionKernel {
                     shader!("step.wgsl"),
                     shader!("attention/tables.wgsl"),
                     shader!("attention/paged.wgsl"),
-                    keys_file(Base::Portable),
+                    layout_file(Base::Portable),
                     kv.file(),
                     shader!("attention/attention.wgsl"),
                     shader!("attention/attention_splits.wgsl"),
@@ -422,7 +426,7 @@ impl Builder<'_> {
             (heads.scale as f32).to_bits(),
             (heads.softcap.unwrap_or(0.0) as f32).to_bits(),
             per_head,
-            0,
+            heads.places(cache),
             u32::from(!sinks.is_empty()),
             0,
             0,

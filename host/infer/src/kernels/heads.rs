@@ -2,7 +2,8 @@
 
 use super::Kernel;
 use super::binding::{Access, Bindings};
-use super::kv::{KvPrecision, keys_file};
+use super::kv::KvPrecision;
+use super::layout::layout_file;
 use super::norm::{needs, reduction};
 use super::source::{LANES, join, shader};
 use super::variant::Base;
@@ -64,7 +65,7 @@ impl HeadsKernel {
             shader!("step.wgsl"),
             shader!("attention/tables.wgsl"),
             shader!("attention/paged.wgsl"),
-            keys_file(self.base),
+            layout_file(self.base),
             self.kv.file(),
             reduction(self.base),
             shader!("attention/heads.wgsl"),
@@ -118,6 +119,11 @@ impl Heads {
     pub(crate) fn kv_bytes(&self) -> u64 {
         self.kv.head_bytes(self.dim as usize) as u64
     }
+
+    /// Positions that all blocks of a layer have room for.
+    pub(super) fn places(&self, cache: KvBuffers<'_>) -> u32 {
+        (cache.keys.size() / (u64::from(self.kv_heads) * self.kv_bytes())) as u32
+    }
 }
 
 /// Keys and values of a layer, and where the sequences of a step find theirs.
@@ -152,6 +158,10 @@ impl Builder<'_> {
             (heads.norm_epsilon.unwrap_or(0.0) as f32).to_bits(),
             u32::from(heads.bias),
             u32::from(heads.norm_epsilon.is_some()),
+            heads.places(cache),
+            0,
+            0,
+            0,
         ];
         let parameters = self.uniform("heads", &parameters);
         let count = heads.heads + 2 * heads.kv_heads;

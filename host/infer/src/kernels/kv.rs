@@ -3,15 +3,6 @@
 use tidegate_contract::BLOCK;
 
 use super::source::shader;
-use super::variant::Base;
-
-/// How keys lie in a block: as attention on a base reads them.
-pub(super) fn keys_file(base: Base) -> &'static str {
-    match base {
-        Base::Software => shader!("attention/keys_by_position.wgsl"),
-        Base::Portable | Base::Subgroup => shader!("attention/keys_by_column.wgsl"),
-    }
-}
 
 /// Elements that a head is padded to in int8: four words, which attention on GPUs reads at once.
 const INT8_PADDING: usize = 16;
@@ -68,52 +59,19 @@ impl KvPrecision {
     }
 
     /// Words of a key that GPUs read at once.
-    fn words_at_once(self) -> usize {
+    pub(super) fn words_at_once(self) -> usize {
         match self {
             KvPrecision::F16 => 2,
             KvPrecision::F32 | KvPrecision::Int8 => 4,
         }
     }
 
-    /// Words of keys that are laid out by position, as GPUs keep them: of each block first what the positions have of one place of
-    /// one head, beside each other (`shaders/attention/keys_by_column.wgsl`).
-    pub(crate) fn by_column(self, words: &[u32], kv_heads: usize, dim: usize) -> Vec<u32> {
-        self.moved(words, kv_heads, dim, |by_position, by_column| {
-            (by_column, by_position)
-        })
-    }
-
-    /// The other way round.
-    pub(crate) fn by_position(self, words: &[u32], kv_heads: usize, dim: usize) -> Vec<u32> {
-        self.moved(words, kv_heads, dim, |by_position, by_column| {
-            (by_position, by_column)
-        })
-    }
-
-    /// Words whose places in a block, (to, from), are picked of both.
-    fn moved(
-        self,
-        words: &[u32],
-        kv_heads: usize,
-        dim: usize,
-        pick: impl Fn(usize, usize) -> (usize, usize),
-    ) -> Vec<u32> {
-        let each = self.words_at_once();
-        let block = BLOCK * kv_heads * self.head_bytes(dim) / 4;
-        let scales = match self {
+    /// Scales that a head has at a position.
+    pub(super) fn scales(self) -> usize {
+        match self {
             KvPrecision::F32 | KvPrecision::F16 => 0,
             KvPrecision::Int8 => 1,
-        };
-        let columns = kv_heads * (self.head_bytes(dim) / 4 - scales) / each;
-        let mut moved = words.to_vec();
-        let blocks = moved.chunks_exact_mut(block).zip(words.chunks_exact(block));
-        for (moved, words) in blocks {
-            for (position, column) in (0..BLOCK).flat_map(|p| (0..columns).map(move |c| (p, c))) {
-                let (to, from) = pick(position * columns + column, column * BLOCK + position);
-                moved[to * each..][..each].copy_from_slice(&words[from * each..][..each]);
-            }
         }
-        moved
     }
 
     pub(super) fn file(self) -> &'static str {
@@ -124,7 +82,8 @@ impl KvPrecision {
         }
     }
 
-    /// Keys or values `[blocks, BLOCK, kv_heads, dim]` in the words that they are kept in, as the shaders' files say: for tests.
+    /// Keys or values `[blocks, BLOCK, kv_heads, dim]` in the words that they are kept in, in that order, with the scales of a block
+    /// after it, `[kv_heads, BLOCK]`: for tests, which lay them out by a [`Layout`](super::layout::Layout).
     pub(crate) fn kept(self, values: &[f32], kv_heads: usize, dim: usize) -> Vec<u32> {
         let heads = values.chunks_exact(dim);
         match self {
@@ -159,7 +118,7 @@ impl KvPrecision {
         }
     }
 
-    /// The numbers that words of that kind stand for, without padding.
+    /// The numbers that words in that order stand for, without padding.
     pub(crate) fn read(self, words: &[u32], kv_heads: usize, dim: usize) -> Vec<f32> {
         match self {
             KvPrecision::F32 => {
@@ -244,24 +203,6 @@ mod tests {
         }
         assert_eq!(KvPrecision::F16.head_bytes(64), 128);
         assert_eq!(KvPrecision::Int8.head_bytes(64), 68);
-    }
-
-    /// By hand: of two heads of 5, in units of 8 bytes, the third one that position 3 has.
-    #[test]
-    fn keys_by_column_have_positions_beside_each_other() {
-        let (kv_heads, dim) = (2, 10);
-        for kv in KvPrecision::ALL {
-            let words: Vec<u32> = (0..2 * BLOCK * kv_heads * kv.head_bytes(dim) / 4)
-                .map(|word| word as u32)
-                .collect();
-            let moved = kv.by_column(&words, kv_heads, dim);
-            assert_ne!(moved, words);
-            assert_eq!(kv.by_position(&moved, kv_heads, dim), words, "{kv:?}");
-        }
-        let words: Vec<u32> = (0..BLOCK as u32 * 12).collect();
-        let moved = KvPrecision::F16.by_column(&words, kv_heads, dim);
-        // Six units of two words for each position.
-        assert_eq!(moved[2 * (2 * BLOCK + 3)..][..2], [12 * 3 + 4, 12 * 3 + 5]);
     }
 
     /// By hand: the second head of the first position, its scale behind those of the sixteen positions of the first head.

@@ -4,9 +4,9 @@ use tidegate_contract::{BLOCK, StepSequence};
 
 use super::choice::has_what_is_needed;
 use super::heads::KvBuffers;
+use super::layout::{Cache, KvShape, Layout};
 use super::{
-    Base, Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, merges, rows_together,
-    scratch,
+    Heads, Kernel, KernelSet, KernelVariant, KvPrecision, NormStore, merges, rows_together, scratch,
 };
 use crate::buffer::Buffer;
 use crate::decoder::StepWords;
@@ -124,6 +124,15 @@ impl HeadShape {
     /// Words of all keys or values.
     pub(crate) fn cache(&self) -> usize {
         self.blocks * BLOCK * self.kv_heads * self.kv.head_bytes(self.dim) / 4
+    }
+
+    /// How keys and values of the shape are kept.
+    fn kept(&self) -> KvShape {
+        KvShape {
+            kv: self.kv,
+            kv_heads: self.kv_heads,
+            dim: self.dim,
+        }
     }
 
     /// The numbers that stand for keys or values `[blocks, BLOCK, kv_heads, dim]` once they are kept.
@@ -263,12 +272,12 @@ impl Lab {
         step: &[StepSequence],
     ) -> Result<Experiment, LoadError> {
         let queries = self.padded(queries, shape.dim)?;
-        let values = self.buffer(&shape.kv.kept(values, shape.kv_heads, shape.dim))?;
-        let mut keys = shape.kv.kept(keys, shape.kv_heads, shape.dim);
-        if self.keys_by_column() {
-            keys = shape.kv.by_column(&keys, shape.kv_heads, shape.dim);
-        }
-        let keys = self.buffer(&keys)?;
+        let kept = |cached: &[f32], cache| {
+            let words = shape.kv.kept(cached, shape.kv_heads, shape.dim);
+            let layout = Layout::of(self.kernels.base, cache);
+            self.buffer(&layout.laid_out(&words, shape.kept()))
+        };
+        let (keys, values) = (kept(keys, Cache::Keys)?, kept(values, Cache::Values)?);
         let rows: usize = step.iter().map(|sequence| sequence.tokens.len()).sum();
         let heads = shape.heads();
         let (row, _) = scratch(self.kernels.base, &heads, shape.context);
@@ -410,11 +419,6 @@ impl Lab {
         self.buffer(bytemuck::cast_slice(&pad(values, width)))
     }
 
-    /// Whether keys lie by column in a block, and not by position as values do.
-    fn keys_by_column(&self) -> bool {
-        self.kernels.base != Base::Software
-    }
-
     /// Output number `index` of an experiment that wrote keys, 1, and values, 2: `[blocks, BLOCK, kv_heads, dim]`.
     ///
     /// # Errors
@@ -426,10 +430,14 @@ impl Lab {
         shape: HeadShape,
     ) -> Result<Vec<f32>, LoadError> {
         let words = self.words_of(experiment, index)?;
-        let mut words = words.get(..shape.cache()).unwrap_or(&words).to_vec();
-        if index == 1 && self.keys_by_column() {
-            words = shape.kv.by_position(&words, shape.kv_heads, shape.dim);
-        }
+        let words = words.get(..shape.cache()).unwrap_or(&words);
+        let cache = if index == 1 {
+            Cache::Keys
+        } else {
+            Cache::Values
+        };
+        let layout = Layout::of(self.kernels.base, cache);
+        let words = layout.read_back(words, shape.kept());
         Ok(shape.kv.read(&words, shape.kv_heads, shape.dim))
     }
 }

@@ -108,7 +108,7 @@ impl Store {
                 kv.file(),
                 shader!("matmul/store_heads.wgsl"),
                 shader!("attention/paged.wgsl"),
-                shader!("attention/keys_by_column.wgsl"),
+                shader!("attention/kv_in_blocks.wgsl"),
             ],
             Store::Gated(activation) => vec![
                 activate(Some(activation)),

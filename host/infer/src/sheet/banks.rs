@@ -610,9 +610,7 @@ mod tests {
     use super::*;
     use crate::kernels::{AttentionKernel, Base, KvPrecision};
 
-    const KEYS_BY_COLUMN: &str = include_str!("../../../../shaders/attention/keys_by_column.wgsl");
-    const KEYS_BY_POSITION: &str =
-        include_str!("../../../../shaders/attention/keys_by_position.wgsl");
+    const IN_BLOCKS: &str = include_str!("../../../../shaders/attention/kv_in_blocks.wgsl");
 
     /// A kernel of 64 lanes over an array of such elements.
     fn of(element: &str, body: &str) -> u32 {
@@ -682,8 +680,12 @@ mod tests {
                 // Scales of 32 positions lie in two blocks, half a line in each.
                 assert!(keys.asked <= keys.least + 1, "{kernel:?}: {keys:?}");
                 // Laid out by position as values are: a line for each lane.
+                let (before, _) = IN_BLOCKS.split_once("fn key_at").unwrap();
+                let by_position = format!(
+                    "{before}fn key_at(place: u32, head: u32, i: u32) -> u32 {{ return head_at(place, head) + i; }}\n"
+                );
                 let by_position = source
-                    .replace(KEYS_BY_COLUMN, KEYS_BY_POSITION)
+                    .replace(IN_BLOCKS, &by_position)
                     .replace(" * BLOCK]", "]");
                 let keys = lines_of_keys(&by_position, is_tile);
                 assert!(keys.asked >= 6 * keys.least, "{kernel:?}: {keys:?}");

@@ -672,14 +672,14 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
         (
             KernelVariant::Software,
             "attention_scores",
-            "dot(key_7.b, b_7_0)",
+            "dot(key_3_0.d, d_3_0)",
             "0.0",
         ),
         (
             KernelVariant::Software,
             "attention_values",
-            "if (quad < params.stride4) {",
-            "if (quad < min(params.stride4, 32u)) {",
+            "if (quad_0 < params.stride4 &&",
+            "if (quad_0 < min(params.stride4, 32u) &&",
         ),
         (
             KernelVariant::Portable,
@@ -808,8 +808,8 @@ fn attention_that_sums_otherwise_beside_other_rows_is_not_reproducible() {
         (
             KernelVariant::Software,
             "attention_scores",
-            "dot(key_0.a, a_0_0)",
-            "select(dot(key_0.a, a_0_0), dot(key_0.a.wzyx, a_0_0.wzyx), step.rows > 1u)",
+            "dot(key_0_0.a, a_0_0)",
+            "select(dot(key_0_0.a, a_0_0), dot(key_0_0.a.wzyx, a_0_0.wzyx), step.rows > 1u)",
         ),
         (
             KernelVariant::Portable,
@@ -897,11 +897,11 @@ fn int8_that_is_rounded_or_scales_wrong_is_not_used() {
             "heads",
             ("workgroup_max(place, magnitude(x))", "magnitude(x)"),
         ),
-        (software, "attention_scores", ("sum_0 *= scales[four];", "")),
+        (software, "attention_scores", ("sum_0_0 *= scale_0;", "")),
         (
             software,
             "attention_scores",
-            ("+ place % BLOCK / UNIT;", ";"),
+            ("+ place % BLOCK / UNIT]", "]"),
         ),
         (software, "attention_values", ("weight_0 *= scales;", "")),
         (portable, "attention", ("product *= scales_here.x;", "")),

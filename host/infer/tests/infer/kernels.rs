@@ -157,10 +157,8 @@ fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
     let queries = lab.output_of(&experiment, 0, shape.dim).unwrap();
     let stride = shape.dim.next_multiple_of(4);
     let cached = |index| -> Vec<f32> {
-        let mut words = lab.words_of(&experiment, index).unwrap();
-        if index == 1 && !what.starts_with("software") {
-            words = keys_by_position(&words, &shape);
-        }
+        let words = lab.words_of(&experiment, index).unwrap();
+        let words = by_position(&words, &shape, &what, index);
         match shape.kv {
             KvPrecision::F32 => words.into_iter().map(f32::from_bits).collect(),
             KvPrecision::F16 => words
@@ -212,26 +210,42 @@ fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
     }
 }
 
-/// Keys as GPUs keep them, `[kv_heads, width, BLOCK]` in a block, where a lane reads 16 bytes at once, in f16 8: as values lie.
-fn keys_by_position(words: &[u32], shape: &HeadShape) -> Vec<u32> {
+/// Keys or values as positions have them, `[BLOCK, kv_heads, width]` of each block and then its scales: of GPUs' keys, `[kv_heads, width,
+/// BLOCK]` in a block, where a lane reads 16 bytes at once, in f16 8; of both on software adapters, where a head has all blocks, each
+/// with its scales.
+fn by_position(words: &[u32], shape: &HeadShape, what: &str, index: usize) -> Vec<u32> {
+    let software = what.starts_with("software");
+    if !software && index == 2 {
+        return words.to_vec();
+    }
     let (each, head_words, scales) = match shape.kv {
         KvPrecision::F32 => (4, shape.dim.next_multiple_of(4), 0),
         KvPrecision::F16 => (2, shape.dim.next_multiple_of(4) / 2, 0),
         KvPrecision::Int8 => (4, shape.dim.div_ceil(16) * 4, 1),
     };
     let width = head_words / each;
-    let block_words = BLOCK * shape.kv_heads * (head_words + scales);
+    let of_head = BLOCK * (head_words + scales);
+    let block_words = of_head * shape.kv_heads;
     let mut found = words.to_vec();
-    let blocks = words.chunks_exact(block_words).enumerate();
-    for (block, words) in blocks.take(shape.blocks) {
+    for block in 0..shape.blocks {
         let found = &mut found[block * block_words..][..block_words];
         for head in 0..shape.kv_heads {
+            let own = &words[(head * shape.blocks + block) * of_head..][..of_head];
             for column in 0..width {
                 for position in 0..BLOCK {
-                    let from = ((head * width + column) * BLOCK + position) * each;
+                    let words = if software {
+                        &own[(position * width + column) * each..]
+                    } else {
+                        let from = (head * width + column) * BLOCK + position;
+                        &words[block * block_words + from * each..]
+                    };
                     let to = ((position * shape.kv_heads + head) * width + column) * each;
-                    found[to..][..each].copy_from_slice(&words[from..][..each]);
+                    found[to..][..each].copy_from_slice(&words[..each]);
                 }
+            }
+            if software {
+                let to = BLOCK * shape.kv_heads * head_words + head * scales * BLOCK;
+                found[to..][..scales * BLOCK].copy_from_slice(&own[BLOCK * head_words..]);
             }
         }
     }
@@ -391,10 +405,8 @@ fn a_head_in_int8_that_is_no_number_stays_none() {
             .unwrap();
         lab.run(&experiment, 1).unwrap();
         let at = |index| -> [Vec<f32>; 2] {
-            let mut words = lab.words_of(&experiment, index).unwrap();
-            if index == 1 && !what.starts_with("software") {
-                words = keys_by_position(&words, &shape);
-            }
+            let words = lab.words_of(&experiment, index).unwrap();
+            let words = by_position(&words, &shape, &what, index);
             let found = from_int8(&words, &shape, 20);
             let first = (BLOCK + 3) * 2 * 20;
             assert!(found[..first].iter().all(|x| *x == 0.0), "{what}");

@@ -6,7 +6,9 @@ use crate::buffer::Buffer;
 use crate::kernels::Kernel;
 use crate::kernels::heads::{Heads, KvBuffers};
 use crate::kernels::kv::KvPrecision;
+use crate::kernels::layout::layout_file;
 use crate::kernels::source::{WORDS, blocks, for_each, join, shader};
+use crate::kernels::variant::Base;
 use crate::load_error::LoadError;
 use crate::program::{Axis, Builder, Count, Share, SizedKernel, Splits, Work};
 use crate::touch::{Area, Touch};
@@ -29,59 +31,69 @@ const SPAN: u32 = 16;
 /// Quads of a query that are told at once, at most: of eight queries the first cache of a CPU holds no more.
 const MOST_CHUNK: u32 = 16;
 
-/// Pairs of quads of the values that a workgroup there sums up: a quad for each lane.
-const VALUE_PAIRS: u32 = NARROW_LANES / 2;
+/// Fours of quads of the values that a workgroup there sums up at least: a quad for each lane.
+const VALUE_FOURS: u32 = NARROW_LANES / 4;
 
-/// How software adapters read keys and values, two quads of a head at a time.
+/// Queries of a workgroup at most that takes all four positions of a lane at once, and twice as many quads of the values: a lane has
+/// registers for no more.
+const FEW_QUERIES: u32 = 2;
+
+/// How software adapters read keys and values, four quads of a head at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reads {
     /// Each quad by itself.
+    Quads,
+    /// Two at once: in f16 where a head is pairs of quads.
     Pairs,
-    /// Both at once: in f16 where a head is pairs of quads, and in int8.
-    Wide,
+    /// All at once: in f16 where a head is fours of quads, and in int8.
+    Fours,
 }
 
 impl Reads {
     fn of(stride4: u32, kv: KvPrecision) -> Reads {
         match kv {
-            KvPrecision::F16 if stride4.is_multiple_of(2) => Reads::Wide,
-            KvPrecision::F32 | KvPrecision::F16 => Reads::Pairs,
-            // Heads are padded to pairs.
-            KvPrecision::Int8 => Reads::Wide,
+            KvPrecision::F32 => Reads::Quads,
+            KvPrecision::F16 if stride4.is_multiple_of(4) => Reads::Fours,
+            KvPrecision::F16 if stride4.is_multiple_of(2) => Reads::Pairs,
+            KvPrecision::F16 => Reads::Quads,
+            // Heads are padded to fours.
+            KvPrecision::Int8 => Reads::Fours,
         }
     }
 
     /// Quads of one read.
     fn unit(self) -> u32 {
         match self {
-            Reads::Wide => 2,
-            Reads::Pairs => 1,
+            Reads::Quads => 1,
+            Reads::Pairs => 2,
+            Reads::Fours => 4,
         }
     }
 
-    /// How both quads are read at once.
-    fn pairs(self, kv: KvPrecision) -> &'static str {
+    /// How four quads are read at once.
+    fn fours(self, kv: KvPrecision) -> &'static str {
         match (self, kv) {
-            (Reads::Pairs, _) => "",
-            (Reads::Wide, KvPrecision::Int8) => shader!("attention/pairs_int8.wgsl"),
-            (Reads::Wide, KvPrecision::F32 | KvPrecision::F16) => {
-                shader!("attention/pairs_f16.wgsl")
+            (Reads::Quads | Reads::Pairs, _) => "",
+            (Reads::Fours, KvPrecision::Int8) => shader!("attention/fours_int8.wgsl"),
+            (Reads::Fours, KvPrecision::F32 | KvPrecision::F16) => {
+                shader!("attention/fours_f16.wgsl")
             }
         }
     }
 
-    /// How scales are read beside them: two quads of int8 always lie together.
+    /// How scales are read beside them: four quads of int8 always lie together.
     fn scales(kv: KvPrecision) -> &'static str {
         match kv {
             KvPrecision::F32 | KvPrecision::F16 => shader!("attention/scales_none.wgsl"),
-            KvPrecision::Int8 => shader!("attention/scales_wide.wgsl"),
+            KvPrecision::Int8 => shader!("attention/scales_int8.wgsl"),
         }
     }
 
     fn file(self) -> &'static str {
         match self {
-            Reads::Pairs => shader!("attention/attention_pairs.wgsl"),
-            Reads::Wide => shader!("attention/attention_pairs_wide.wgsl"),
+            Reads::Quads => shader!("attention/attention_reads_quads.wgsl"),
+            Reads::Pairs => shader!("attention/attention_reads_pairs.wgsl"),
+            Reads::Fours => shader!("attention/attention_reads_fours.wgsl"),
         }
     }
 }
@@ -97,6 +109,8 @@ pub struct HeadCut {
     several: bool,
     /// Whether its scores are capped.
     capped: bool,
+    /// Whether it has more quads than a workgroup of the values takes at least.
+    wide: bool,
 }
 
 impl HeadCut {
@@ -109,6 +123,7 @@ impl HeadCut {
             chunk: stride4.div_ceil(chunks).next_multiple_of(4),
             several: chunks > 1,
             capped,
+            wide: stride4 > 4 * VALUE_FOURS,
         }
     }
 
@@ -125,6 +140,14 @@ impl HeadCut {
             }
         }
         all
+    }
+
+    /// Fours of quads that a workgroup of the values takes of so many queries.
+    fn value_fours(self, queries: u32) -> u32 {
+        match self.wide && queries <= FEW_QUERIES {
+            true => 2 * VALUE_FOURS,
+            false => VALUE_FOURS,
+        }
     }
 
     /// Whether scores are capped.
@@ -166,8 +189,18 @@ fn software(
             broadcast,
             kv,
             reads: cut.reads,
+            fours: cut.value_fours(unit * rows),
         },
     ]
+}
+
+/// How many positions of a lane scores of so many queries take at once, and how turns begin: all four without a loop, or each in one.
+fn turns(queries: u32) -> (u32, &'static str) {
+    if queries <= FEW_QUERIES {
+        (4, "let turn = 0u; {")
+    } else {
+        (1, "for (var turn = 0u; turn < 4u; turn++) {")
+    }
 }
 
 /// The own file of the scores on a software adapter, written out for so many queries.
@@ -177,19 +210,34 @@ fn scores_text(queries: u32, chunk: u32, broadcast: bool) -> String {
     } else {
         shader!("attention/attention_queries_direct.wgsl")
     };
-    let pairs = chunk / 2;
-    let key = blocks("$P", pairs, shader!("attention/attention_key.wgsl"));
+    let fours = chunk / 4;
+    let key = blocks("$P", fours, shader!("attention/attention_key.wgsl"));
+    let (at_once, begun) = turns(queries);
     let text = shader!("attention/attention_scores.wgsl")
         .replace("$QUERIES", told)
+        .replace("$TURNS", begun)
         .replace("$KEY", &key);
-    for_each("$K", queries, &for_each("$P", pairs, &text))
+    let text = for_each("$F", at_once, &text);
+    for_each("$K", queries, &for_each("$P", fours, &text))
 }
 
-/// The same of the values.
-fn values_text(queries: u32) -> String {
-    let values = blocks("$P", VALUE_PAIRS, shader!("attention/attention_value.wgsl"));
-    let text = shader!("attention/attention_values.wgsl").replace("$VALUES", &values);
-    for_each("$K", queries, &for_each("$P", VALUE_PAIRS, &text))
+/// The same of the values, of so many fours of quads.
+fn values_text(queries: u32, fours: u32) -> String {
+    let values = blocks("$P", fours, shader!("attention/attention_value.wgsl"));
+    let sums: String = (0..fours / 2)
+        .map(|eight| {
+            let [low, high] = [2 * eight, 2 * eight + 1];
+            shader!("attention/attention_sums.wgsl")
+                .replace("$E", &eight.to_string())
+                .replace("$L", &low.to_string())
+                .replace("$H", &high.to_string())
+        })
+        .collect();
+    let text = shader!("attention/attention_values.wgsl")
+        .replace("$VALUES", &values)
+        .replace("$SUMS", &sums);
+    let text = for_each("$E", fours / 2, &text);
+    for_each("$K", queries, &for_each("$P", fours, &text))
 }
 
 /// The text of scores and values of so many query heads and rows, with the files that are their own.
@@ -205,10 +253,11 @@ fn source(
         shader!("step.wgsl"),
         shader!("attention/tables.wgsl"),
         shader!("attention/paged.wgsl"),
+        layout_file(Base::Software),
         kv.file(),
         shader!("attention/attention.wgsl"),
         shader!("attention/attention_software.wgsl"),
-        reads.pairs(kv),
+        reads.fours(kv),
         reads.file(),
         Reads::scales(kv),
     ];
@@ -247,14 +296,16 @@ pub(super) fn values_source(
     broadcast: bool,
     kv: KvPrecision,
     reads: Reads,
+    fours: u32,
 ) -> String {
     let lanes = if broadcast {
         shader!("attention/attention_lanes_broadcast.wgsl")
     } else {
         shader!("attention/attention_lanes_direct.wgsl")
     };
-    let text = values_text(unit * rows);
-    source([unit, rows], kv, None, reads, &[lanes, &text])
+    let text = values_text(unit * rows, fours);
+    let source = source([unit, rows], kv, None, reads, &[lanes, &text]);
+    join(&[("FOURS", fours)], &[&source])
 }
 
 /// Every kernel of so many query heads with keys and values so kept.
@@ -277,8 +328,12 @@ pub(super) fn in_use(unit: u32, kv: KvPrecision) -> Vec<AttentionKernel> {
 /// Elements of scratch for a head of a row that sees up to `positions` positions.
 pub(super) fn scores_of_head(heads: &Heads, positions: usize) -> usize {
     let visible = (hanging_over(heads.window) as usize).min(positions);
-    // After them what a tile leaves of each lane: the sum of its weights, and of its values by eight quads.
-    let carried = (1 + (heads.stride4() as usize).next_multiple_of(8)) * GROUP as usize;
+    // After them what a tile leaves of each lane: the sum of its weights, and of its values by eight quads, and more by sixteen.
+    let quads = match heads.stride4() as usize {
+        0..=8 => 8,
+        more => more.next_multiple_of(16),
+    };
+    let carried = (1 + quads) * GROUP as usize;
     visible.next_multiple_of(GROUP as usize) + carried
 }
 
@@ -301,7 +356,6 @@ impl Builder<'_> {
         let unit = unit_of(heads.heads / heads.kv_heads);
         let cut = HeadCut::of(heads.stride4(), heads.kv, heads.softcap.is_some());
         let units = Axis::Heads(heads.heads / unit);
-        let elements = heads.stride4().div_ceil(2 * VALUE_PAIRS);
         let window = heads.window;
         let row = Area::Cells(u64::from(heads.heads * heads.stride4()) * 16);
         let cached = Area::Positions {
@@ -366,6 +420,7 @@ impl Builder<'_> {
         for rows in rows_of(unit).rev() {
             let (of, _, share) = part(rows);
             let [_, values] = kernels(rows);
+            let elements = heads.stride4().div_ceil(4 * cut.value_fours(unit * rows));
             let grid = [Axis::Elements(elements), units, Axis::Per { of, each: 1 }];
             let choice = SizedKernel::always(values, grid);
             let touches = [

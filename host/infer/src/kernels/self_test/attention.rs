@@ -37,7 +37,9 @@ fn neighbours(together: Together) -> usize {
 const WIDTHS: [usize; 3] = [20, 128, 256];
 
 /// More of them for software adapters, which have kernels by how heads are cut: of one chunk and of several, up to its end and not.
-const MORE_WIDTHS: [usize; 10] = [12, 16, 24, 36, 40, 60, 64, 84, 96, 100];
+const MORE_WIDTHS: [usize; 16] = [
+    8, 12, 16, 24, 32, 36, 40, 48, 56, 60, 64, 72, 84, 96, 100, 104,
+];
 
 /// Those that are cut so.
 fn widths_so_cut(cut: HeadCut, kv: KvPrecision) -> Vec<usize> {

@@ -158,7 +158,7 @@ fn check_heads(what: &str, lab: &Lab, shape: HeadShape) {
     let stride = shape.dim.next_multiple_of(4);
     let cached = |index| -> Vec<f32> {
         let words = lab.words_of(&experiment, index).unwrap();
-        let words = by_position(&words, &shape, &what, index);
+        let words = by_position(&words, &shape, what, index);
         match shape.kv {
             KvPrecision::F32 => words.into_iter().map(f32::from_bits).collect(),
             KvPrecision::F16 => words

@@ -1,4 +1,4 @@
-// How kernels for software adapters read what is eight, four or two words wide: as words.
+// How kernels for software adapters read what is eight, four or two words wide, and write four: as words.
 
 struct Words8 {
     low: Words4,
@@ -9,6 +9,10 @@ alias Words4 = vec4<u32>;
 alias Words2 = vec2<u32>;
 
 fn words4(x: Words4) -> vec4<u32> {
+    return x;
+}
+
+fn to_words4(x: vec4<u32>) -> Words4 {
     return x;
 }
 

@@ -9,6 +9,10 @@ fn words4(x: Words4) -> vec4<u32> {
     return vec4<u32>(u32(x.x), u32(x.x >> 32u), u32(x.y), u32(x.y >> 32u));
 }
 
+fn to_words4(x: vec4<u32>) -> Words4 {
+    return vec2<u64>(u64(x.x) | u64(x.y) << 32u, u64(x.z) | u64(x.w) << 32u);
+}
+
 fn words2(x: Words2) -> vec2<u32> {
     return vec2<u32>(u32(x), u32(x >> 32u));
 }

@@ -50,13 +50,18 @@ fn with_sink(total: f32, highest: f32, head: u32) -> f32 {
     return total + exp(min(params.sinks[own / 4u][own % 4u] - highest, 80.0));
 }
 
-// What softmax is taken of. CAPPED: whether there may be a cap.
+// What softmax is taken of.
 fn score_of(product: f32) -> f32 {
-    let score = product * params.scale;
-    if (CAPPED == 1u && params.softcap > 0.0) {
+    return score_by(product, params.scale, params.softcap);
+}
+
+// CAPPED: whether there may be a cap.
+fn score_by(product: f32, scale: f32, softcap: f32) -> f32 {
+    let score = product * scale;
+    if (CAPPED == 1u && softcap > 0.0) {
         // Beyond 15 tanh is 1, and the way some drivers compute it overflows far out. What is no number stays none.
-        let x = score / params.softcap;
-        return params.softcap * select(tanh(x), sign(x), abs(x) > 15.0);
+        let x = score / softcap;
+        return softcap * select(tanh(x), sign(x), abs(x) > 15.0);
     }
     return score;
 }

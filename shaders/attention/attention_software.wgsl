@@ -5,7 +5,7 @@
 //
 // The host says which rows go together, after the rows themselves:
 // - [alone] of (row, groups that a tile has summed up before, 0, 0): what these kernels take one by one;
-// - [tiles, 3] of (groups that its rows see together, 0, 0, 0) and eight rows, the last again where there are fewer. Tiles of
+// - [tiles, TILE_ENTRIES] of (groups that its rows see together, 0, 0, 0) and its rows, the last again where there are fewer. Tiles of
 //   neighbours in one sequence come first: those see the same through any window. Rows of several sequences, whose block tables
 //   agree so far, do so only where there is no window, and the rest of what each sees is its own.
 
@@ -28,7 +28,7 @@ fn find_part(index: u32, rows: ptr<function, array<u32, ROWS>>, ends: ptr<functi
         (*rows)[0] = own.x;
         seen = select(0u, own.y, params.window == 0xffffffffu);
     } else {
-        let tile = step.rows + step.alone + index * 3u;
+        let tile = step.rows + step.alone + index * TILE_ENTRIES;
         groups = step.entries[tile].x;
         for (var r = 0u; r < ROWS; r++) {
             (*rows)[r] = step.entries[tile + 1u + r / 4u][r % 4u];
@@ -58,6 +58,26 @@ struct Four {
     d: vec4<f32>,
 }
 
+// What a loop over positions needs to know of a head of the cache. In a loop these adapters read a parameter once for each lane, and
+// divide lane by lane.
+struct Kept {
+    first: u32, // the head's first place, among the places of all heads
+    width: u32, // of a head, in what is read at once
+}
+
+fn kept_of(unit: u32) -> Kept {
+    return Kept(kv_head(unit) * all_places(), width_of_head());
+}
+
+// Four scores, or what is carried beside them, which both kernels have at a binding of their own.
+fn scores_at(i: u32) -> vec4<f32> {
+    return bitcast<vec4<f32>>(words4(scores[i]));
+}
+
+fn set_scores(i: u32, x: vec4<f32>) {
+    scores[i] = to_words4(bitcast<vec4<u32>>(x));
+}
+
 // Where both blocks of a group begin, which is one where the group ends in the first.
 fn blocks_of(part: Part, g: u32) -> vec2<u32> {
     let block = (part.begin + g * GROUP) / BLOCK;
@@ -70,10 +90,11 @@ fn place_in(blocks: vec2<u32>, part: Part, position: u32) -> u32 {
     return select(blocks.x, blocks.y, (read & BLOCK) != 0u) + read % BLOCK;
 }
 
-// What a tile leaves of one head after its scores: of each lane the sum of the weights, then those of the values, in quads of the head
-// that the values kernel takes by eight, and more of them by sixteen.
+// What a tile leaves of one head after its scores: of each lane the sum of the weights, then those of the values, in quads of the head,
+// as many as workgroups of the values have in all.
 fn carried_of_head() -> u32 {
-    return (1u + select((params.stride4 + 15u) / 16u * 16u, 8u, params.stride4 <= 8u)) * GROUP;
+    let own = 4u * FOURS;
+    return (1u + (params.stride4 + own - 1u) / own * own) * GROUP;
 }
 
 // Scores of one head that there is scratch for in this step, and what is carried: what its rows may see, not all that a sequence may

@@ -8,7 +8,7 @@
 // The host writes this out (kernels/attention/software.rs): a line once for each number of what it has a letter of, K (queries), P (fours)
 // or E (eights).
 
-@group(0) @binding(3) var<storage, read_write> scores: array<vec4<f32>>; // [rows, heads, scores_of_head() / 4]
+@group(0) @binding(3) var<storage, read_write> scores: array<Words4>; // [rows, heads, scores_of_head() / 4]
 @group(0) @binding(5) var<storage, read_write> output: array<vec4<f32>>; // [rows, heads, stride / 4]
 
 @compute @workgroup_size(8)
@@ -16,7 +16,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
     var rows: array<u32, ROWS>;
     var ends: array<u32, ROWS>;
     let part = find_part(id.z, &rows, &ends);
-    let head = kv_head(id.y);
+    let kept = kept_of(id.y);
     // A four past the head's end is the last again, and is not stored.
     let first = id.x * FOURS;
     let own_$P = own_of(first + $Pu);
@@ -27,7 +27,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
     longest = max(longest, groups_$K);
     var most_$K = vec4<f32>(NOTHING);
     for (var g = 0u; g < longest; g++) {
-        if (g < groups_$K) { most_$K = max(most_$K, scores[score_$K + g * 8u]); }
+        if (g < groups_$K) { most_$K = max(most_$K, scores_at(score_$K + g * 8u)); }
     }
     let highest_$K = most_of_lanes(lane, max(max(most_$K.x, most_$K.y), max(most_$K.z, most_$K.w)));
 
@@ -40,25 +40,26 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
     var c_$P_$K = vec4<f32>();
     var d_$P_$K = vec4<f32>();
     if (ROWS == 1u && part.seen > 0u) {
-        total_$K = scores[carried_total_$K];
-        a_$P_$K = scores[carried_$K + 32u * $Pu];
-        b_$P_$K = scores[carried_$K + 32u * $Pu + 8u];
-        c_$P_$K = scores[carried_$K + 32u * $Pu + 16u];
-        d_$P_$K = scores[carried_$K + 32u * $Pu + 24u];
+        total_$K = scores_at(carried_total_$K);
+        a_$P_$K = scores_at(carried_$K + 32u * $Pu);
+        b_$P_$K = scores_at(carried_$K + 32u * $Pu + 8u);
+        c_$P_$K = scores_at(carried_$K + 32u * $Pu + 16u);
+        d_$P_$K = scores_at(carried_$K + 32u * $Pu + 24u);
     }
     for (var g = part.seen; g < part.groups; g++) {
         let position = part.begin + g * GROUP + lane;
         let blocks = blocks_of(part, g);
-        let place_0 = place_in(blocks, part, position);
-        let place_1 = place_in(blocks, part, position + 8u);
-        let place_2 = place_in(blocks, part, position + 16u);
-        let place_3 = place_in(blocks, part, position + 24u);
-        let at = vec4<u32>(head_at(place_0, head), head_at(place_1, head), head_at(place_2, head), head_at(place_3, head));
-        var weight_$K = exp(scores[score_$K + g * 8u] - highest_$K);
+        let place_0 = kept.first + place_in(blocks, part, position);
+        let place_1 = kept.first + place_in(blocks, part, position + 8u);
+        let place_2 = kept.first + place_in(blocks, part, position + 16u);
+        let place_3 = kept.first + place_in(blocks, part, position + 24u);
+        let at = vec4<u32>(head_of(place_0, kept.width), head_of(place_1, kept.width), head_of(place_2, kept.width), head_of(place_3, kept.width));
+        var weight_$K = exp(scores_at(score_$K + g * 8u) - highest_$K);
         total_$K += weight_$K;
+        // What weighs nothing counts nothing, whatever its scale is: it may be of a position that the row does not see.
         if (SCALED) {
-            let scales = vec4<f32>(scale_of(place_0, head), scale_of(place_1, head), scale_of(place_2, head), scale_of(place_3, head));
-            weight_$K *= scales;
+            let scales = vec4<f32>(scale_of(place_0, kept.width), scale_of(place_1, kept.width), scale_of(place_2, kept.width), scale_of(place_3, kept.width));
+            weight_$K = select(weight_$K * scales, vec4<f32>(), weight_$K == vec4<f32>());
         }
 $VALUES
     }
@@ -70,9 +71,9 @@ $SUMS
     let output_$K = query_of($Ku, id.y, &rows) * params.stride4;
     if (quad_$E < params.stride4 && whole_$K) { output[output_$K + quad_$E] = sums_$E_$K[0] / sum_of_weights_$K; }
     // What a row sees beyond this part it sees alone.
-    if (!whole_$K && id.x == 0u) { scores[carried_total_$K] = total_$K; }
-    if (!whole_$K) { scores[carried_$K + 32u * $Pu] = a_$P_$K; }
-    if (!whole_$K) { scores[carried_$K + 32u * $Pu + 8u] = b_$P_$K; }
-    if (!whole_$K) { scores[carried_$K + 32u * $Pu + 16u] = c_$P_$K; }
-    if (!whole_$K) { scores[carried_$K + 32u * $Pu + 24u] = d_$P_$K; }
+    if (!whole_$K && id.x == 0u) { set_scores(carried_total_$K, total_$K); }
+    if (!whole_$K) { set_scores(carried_$K + 32u * $Pu, a_$P_$K); }
+    if (!whole_$K) { set_scores(carried_$K + 32u * $Pu + 8u, b_$P_$K); }
+    if (!whole_$K) { set_scores(carried_$K + 32u * $Pu + 16u, c_$P_$K); }
+    if (!whole_$K) { set_scores(carried_$K + 32u * $Pu + 24u, d_$P_$K); }
 }

@@ -1,5 +1,5 @@
 // Keys or values without scales, as the software attention takes them.
 
-fn scale_of(place: u32, head: u32) -> f32 {
+fn scale_of(place: u32, width: u32) -> f32 {
     return 1.0;
 }

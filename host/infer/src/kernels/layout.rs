@@ -65,28 +65,20 @@ impl Layout {
     fn word_at(self, shape: KvShape, blocks: usize, [place, head, word]: [usize; 3]) -> usize {
         let (width, scales) = (shape.width(), shape.kv.scales());
         let (block, position) = (place / BLOCK, place % BLOCK);
-        let scale = word == width;
-        match self {
-            Layout::Heads => {
-                let own = (head * blocks + block) * BLOCK * (width + scales);
-                own + if scale {
-                    BLOCK * width + position
-                } else {
-                    position * width + word
-                }
+        let all = shape.kv_heads * width;
+        let of_block = block * shape.block();
+        let of_head = (head * blocks + block) * BLOCK * (width + scales);
+        let at = head * width + word;
+        let together = shape.kv.words_at_once();
+        match (self, word == width) {
+            (Layout::Heads, false) => of_head + position * width + word,
+            (Layout::Heads, true) => of_head + BLOCK * width + position,
+            (Layout::Positions, false) => of_block + position * all + at,
+            (Layout::Columns, false) => {
+                of_block + (at / together * BLOCK + position) * together + at % together
             }
-            Layout::Positions | Layout::Columns => {
-                let all = shape.kv_heads * width;
-                let together = shape.kv.words_at_once();
-                let at = head * width + word;
-                block * shape.block()
-                    + match self {
-                        _ if scale => BLOCK * all + head * BLOCK + position,
-                        Layout::Columns => {
-                            (at / together * BLOCK + position) * together + at % together
-                        }
-                        Layout::Positions | Layout::Heads => position * all + at,
-                    }
+            (Layout::Positions | Layout::Columns, true) => {
+                of_block + BLOCK * all + head * BLOCK + position
             }
         }
     }

@@ -293,7 +293,8 @@ impl Wide for Vec<[f32; 2]> {
 fn attention_sees_what_its_window_shows_through_the_block_table() {
     let plain = HeadShape::plain;
     let shapes = [
-        plain(3, 1, 6, 48),
+        // Three units of three query heads over each key head.
+        plain(18, 2, 6, 48),
         plain(4, 4, 10, 48),
         HeadShape {
             window: Some(37),
@@ -315,7 +316,7 @@ fn attention_sees_what_its_window_shows_through_the_block_table() {
         plain(2, 1, 256, 48),
         HeadShape {
             sinks: true,
-            ..plain(12, 2, 20, 48)
+            ..plain(24, 2, 20, 48)
         },
         HeadShape {
             sinks: true,
@@ -481,7 +482,7 @@ fn check_attention(what: &str, lab: &Lab, shape: HeadShape) {
 #[test]
 fn a_row_is_attended_the_same_alone_and_among_its_neighbours() {
     for (what, lab) in labs() {
-        for (heads, kv_heads) in [(2, 2), (4, 2), (6, 2)] {
+        for (heads, kv_heads) in [(2, 2), (4, 2), (18, 2)] {
             let shape = HeadShape {
                 window: Some(70),
                 ..HeadShape::plain(heads, kv_heads, 20, 12)
@@ -570,6 +571,53 @@ fn a_row_is_attended_the_same_whether_keys_are_read_in_words_or_in_longs() {
                 lab.output_of(&experiment, 0, dim).unwrap()
             };
             assert_same(&attend(&longs), &attend(&words), &format!("{shape:?}"));
+        }
+    }
+}
+
+/// The scale of a head that has an element which is no number is none: rows before it are as they are alone.
+#[test]
+fn a_value_in_int8_that_is_no_number_leaves_rows_that_do_not_see_it_as_they_are() {
+    const ROWS: usize = 30;
+    for (what, lab) in labs() {
+        let shape = HeadShape {
+            kv: KvPrecision::Int8,
+            window: Some(33),
+            ..HeadShape::plain(4, 2, 20, 6)
+        };
+        let table: Vec<u32> = (0..shape.blocks as u32).collect();
+        let mut random = Random(78);
+        let row = shape.heads * shape.dim;
+        let queries = random.units(ROWS * row);
+        let of_position = shape.kv_heads * shape.dim;
+        let count = shape.blocks * BLOCK * of_position;
+        let (keys, mut values) = (random.units(count), random.units(count));
+        // One that only the first rows see through the window, and one that only the last see.
+        for position in [13, 50] {
+            values[position * of_position..][..of_position].fill(f32::NAN);
+        }
+        let attend = |first: usize, rows: usize| {
+            let queries = &queries[first * row..][..rows * row];
+            let step = [sequence(37 + first, rows, &table)];
+            let experiment = lab.attention(shape, queries, [&keys, &values], &step);
+            let experiment = experiment.unwrap();
+            lab.run(&experiment, 1).unwrap();
+            lab.output_of(&experiment, 0, shape.dim).unwrap()
+        };
+        let together = attend(0, ROWS);
+        for (index, found) in together.chunks_exact(row).enumerate() {
+            let position = 37 + index;
+            let sees = [13, 50]
+                .into_iter()
+                .any(|at| at <= position && at + 33 > position);
+            assert_eq!(
+                found.iter().any(|x| x.is_nan()),
+                sees,
+                "{what}, row {index}"
+            );
+            if !sees {
+                assert_eq!(found, attend(index, 1), "{what}, row {index}");
+            }
         }
     }
 }

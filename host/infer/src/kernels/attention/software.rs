@@ -34,8 +34,7 @@ const MOST_CHUNK: u32 = 16;
 /// Fours of quads of the values that a workgroup there sums up at least: a quad for each lane.
 const VALUE_FOURS: u32 = NARROW_LANES / 4;
 
-/// Queries of a workgroup at most that takes all four positions of a lane at once, and twice as many quads of the values: a lane has
-/// registers for no more.
+/// Queries of a workgroup of the scores at most that takes all four positions of a lane at once: of more its text is long to compile.
 const FEW_QUERIES: u32 = 2;
 
 /// How software adapters read keys and values, four quads of a head at a time.
@@ -142,17 +141,29 @@ impl HeadCut {
         all
     }
 
-    /// Fours of quads that a workgroup of the values takes of so many queries.
-    fn value_fours(self, queries: u32) -> u32 {
-        match self.wide && queries <= FEW_QUERIES {
+    /// Fours of quads that a workgroup of the values takes: as each reads every score, few take a head.
+    fn value_fours(self) -> u32 {
+        match self.wide {
             true => 2 * VALUE_FOURS,
             false => VALUE_FOURS,
         }
     }
 
+    /// Quads that workgroups of the values have in all for a head of so many.
+    fn quads_of_values(self, stride4: u32) -> u32 {
+        stride4.next_multiple_of(4 * self.value_fours())
+    }
+
     /// Whether scores are capped.
     pub(crate) fn capped(self) -> bool {
         self.capped
+    }
+}
+
+impl Heads {
+    /// How software adapters take them.
+    fn cut(&self) -> HeadCut {
+        HeadCut::of(self.stride4(), self.kv, self.softcap.is_some())
     }
 }
 
@@ -189,7 +200,7 @@ fn software(
             broadcast,
             kv,
             reads: cut.reads,
-            fours: cut.value_fours(unit * rows),
+            fours: cut.value_fours(),
         },
     ]
 }
@@ -240,12 +251,13 @@ fn values_text(queries: u32, fours: u32) -> String {
     for_each("$K", queries, &for_each("$P", fours, &text))
 }
 
-/// The text of scores and values of so many query heads and rows, with the files that are their own.
+/// The text of scores and values of so many query heads and rows, with the constants and the files that are their own.
 fn source(
     [unit, rows]: [u32; 2],
     kv: KvPrecision,
-    cut: Option<HeadCut>,
     reads: Reads,
+    fours: u32,
+    constants: &[(&str, u32)],
     files: &[&str],
 ) -> String {
     let shared = [
@@ -261,22 +273,17 @@ fn source(
         reads.file(),
         Reads::scales(kv),
     ];
-    let mut constants = vec![
+    let of_both = [
         ("HEADS", unit),
         ("ROWS", rows),
         ("GROUP", GROUP),
         ("UNIT", reads.unit()),
+        ("FOURS", fours),
+        // What a tile is, and its rows by four.
+        ("TILE_ENTRIES", 1 + MOST_QUERIES.div_ceil(4)),
         MOST_SINKS,
-        ("CAPPED", cut.is_some_and(HeadCut::capped).into()),
     ];
-    if let Some(cut) = cut {
-        constants.extend([
-            ("SPAN", SPAN),
-            ("CHUNK", cut.chunk),
-            ("SEVERAL", cut.several.into()),
-        ]);
-    }
-    join(&constants, &[&shared, files].concat())
+    join(&[&of_both, constants].concat(), &[&shared, files].concat())
 }
 
 /// The whole text of the scores.
@@ -287,7 +294,14 @@ pub(super) fn scores_source(
     cut: HeadCut,
 ) -> String {
     let text = scores_text(unit * rows, cut.chunk, broadcast);
-    source([unit, rows], kv, Some(cut), cut.reads, &[&text])
+    let constants = [
+        ("CAPPED", cut.capped.into()),
+        ("SPAN", SPAN),
+        ("CHUNK", cut.chunk),
+        ("SEVERAL", cut.several.into()),
+    ];
+    let fours = cut.value_fours();
+    source([unit, rows], kv, cut.reads, fours, &constants, &[&text])
 }
 
 /// The whole text of the values.
@@ -304,8 +318,14 @@ pub(super) fn values_source(
         shader!("attention/attention_lanes_direct.wgsl")
     };
     let text = values_text(unit * rows, fours);
-    let source = source([unit, rows], kv, None, reads, &[lanes, &text]);
-    join(&[("FOURS", fours)], &[&source])
+    source(
+        [unit, rows],
+        kv,
+        reads,
+        fours,
+        &[("CAPPED", 0)],
+        &[lanes, &text],
+    )
 }
 
 /// Every kernel of so many query heads with keys and values so kept.
@@ -328,12 +348,8 @@ pub(super) fn in_use(unit: u32, kv: KvPrecision) -> Vec<AttentionKernel> {
 /// Elements of scratch for a head of a row that sees up to `positions` positions.
 pub(super) fn scores_of_head(heads: &Heads, positions: usize) -> usize {
     let visible = (hanging_over(heads.window) as usize).min(positions);
-    // After them what a tile leaves of each lane: the sum of its weights, and of its values by eight quads, and more by sixteen.
-    let quads = match heads.stride4() as usize {
-        0..=8 => 8,
-        more => more.next_multiple_of(16),
-    };
-    let carried = (1 + quads) * GROUP as usize;
+    // After them what a tile leaves of each lane: the sum of its weights, and those of its values.
+    let carried = (1 + heads.cut().quads_of_values(heads.stride4()) as usize) * GROUP as usize;
     visible.next_multiple_of(GROUP as usize) + carried
 }
 
@@ -354,7 +370,7 @@ impl Builder<'_> {
         let traits = self.site.traits();
         let broadcast = traits.features.subgroup && traits.subgroup_lanes[0] >= NARROW_LANES;
         let unit = unit_of(heads.heads / heads.kv_heads);
-        let cut = HeadCut::of(heads.stride4(), heads.kv, heads.softcap.is_some());
+        let cut = heads.cut();
         let units = Axis::Heads(heads.heads / unit);
         let window = heads.window;
         let row = Area::Cells(u64::from(heads.heads * heads.stride4()) * 16);
@@ -417,11 +433,12 @@ impl Builder<'_> {
             parameters,
             output,
         ];
+        let own = 4 * cut.value_fours();
+        let elements = Axis::Elements(cut.quads_of_values(heads.stride4()) / own);
         for rows in rows_of(unit).rev() {
             let (of, _, share) = part(rows);
             let [_, values] = kernels(rows);
-            let elements = heads.stride4().div_ceil(4 * cut.value_fours(unit * rows));
-            let grid = [Axis::Elements(elements), units, Axis::Per { of, each: 1 }];
+            let grid = [elements, units, Axis::Per { of, each: 1 }];
             let choice = SizedKernel::always(values, grid);
             let touches = [
                 Touch::read(2, cached),

@@ -28,8 +28,8 @@ mod variant;
 
 pub use attention::AttentionKernel;
 pub(crate) use attention::{
-    GROUP, HeadCut, SPLIT, TILE_ROWS, Together, hanging_over, merges, rows_together, scratch,
-    unit_of,
+    GROUP, HeadCut, MOST_UNIT, SPLIT, TILE_ROWS, Together, hanging_over, merges, rows_together,
+    scratch, turns_of_attention, unit_of,
 };
 pub(crate) use binding::{AnyBindings, bind};
 pub(crate) use choice::{asked_for, choose_kernels, expected_kernels, products_by_name};
@@ -52,7 +52,7 @@ pub use sampling::{SamplingKernel, SamplingStage};
 pub(crate) use self_test::{Tested, Verdicts, Wrong, widths};
 use source::in_longs;
 pub(crate) use source::shader;
-pub(crate) use variant::Base;
+pub(crate) use variant::{Base, MOST_TURNS};
 pub use variant::{KernelSet, KernelVariant};
 
 use crate::device::Features;

@@ -16,7 +16,7 @@ use super::loading::{DecoderLoading, DeviceStepBuffers};
 use super::lora::LoraSizes;
 use super::passes::{Piece, passes};
 use super::scratch::AttentionScratch;
-use super::sizes::{DecoderSizes, check_experts, decoder_config, tested, weight_bytes, widened};
+use super::sizes::{DecoderSizes, check_turns, decoder_config, tested, weight_bytes, widened};
 use super::{DecoderOptions, MemoryReport, StepWords};
 use crate::device::{ComputeCost, DEADLINE, Gpu, LOAD_DEADLINE, SpeedEstimate};
 use crate::held::tell_reencoded;
@@ -98,7 +98,7 @@ impl GpuDecoder {
             tested(checkpoint, config, options, fusion)
         };
         let kernels = choose_kernels(gpu, options.kernels, options.reproducible, &tested)?;
-        check_experts(config, kernels, || gpu.adapter().to_string())?;
+        check_turns(config, options, kernels, || gpu.adapter().to_string())?;
         let fusion = Fusion::of(config, options.kv, kernels, traits);
         let sizes = DecoderSizes {
             loras: LoraSizes::of(checkpoint, config)?,

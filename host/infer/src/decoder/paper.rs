@@ -8,7 +8,7 @@ use super::loading::DecoderLoading;
 use super::lora::LoraSizes;
 use super::passes::Piece;
 use super::scratch::AttentionScratch;
-use super::sizes::{DecoderSizes, check_experts, decoder_config, tested, weight_bytes};
+use super::sizes::{DecoderSizes, check_turns, decoder_config, tested, weight_bytes};
 use super::{DecoderOptions, MemoryReport};
 use crate::kernels::{KernelSet, Together, products_by_name, rows_together};
 use crate::load_error::LoadError;
@@ -50,7 +50,7 @@ pub(crate) fn on_paper(
 ) -> Result<PaperDecoder, LoadError> {
     let config = decoder_config(checkpoint)?;
     options.check(config)?;
-    check_experts(config, kernels, || "this device".to_owned())?;
+    check_turns(config, options, kernels, || "this device".to_owned())?;
     let fusion = Fusion::of(config, options.kv, kernels, traits);
     let sizes = DecoderSizes {
         loras: LoraSizes::of(checkpoint, config)?,

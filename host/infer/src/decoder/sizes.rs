@@ -11,7 +11,7 @@ use super::{DecoderOptions, StepWords};
 use crate::held::Widened;
 use crate::kernels::{
     Base, HeadCut, Heads, KernelSet, KernelVariant, NormStore, Routing, Store, Tested, asked_for,
-    unit_of,
+    turns_of_attention, unit_of,
 };
 use crate::load_error::LoadError;
 use crate::matrix::{Packing, most_quantized, padded, squares_of};
@@ -216,16 +216,26 @@ impl DecoderSizes {
     }
 }
 
-/// Refuses kernels that cannot choose the experts of such a model.
-pub(super) fn check_experts(
+/// Refuses kernels whose loops would be ended early for such a model: those that choose its experts, that go over all that a row
+/// sees, or over a whole row.
+pub(super) fn check_turns(
     config: &ModelConfig,
+    options: &DecoderOptions,
     kernels: KernelSet,
     adapter: impl Fn() -> String,
 ) -> Result<(), LoadError> {
-    match &config.experts {
-        Some(experts) => Routing::of(experts).check(kernels, adapter),
-        None => Ok(()),
+    if let Some(experts) = &config.experts {
+        Routing::of(experts).check(kernels, &adapter)?;
     }
+    let context = options.context;
+    for layer in 0..config.layers.len() {
+        let turns = turns_of_attention(layer_heads(config, options, layer).window, context);
+        let what = || format!("attention over a context of {context}");
+        kernels.check_turns(turns, what, &adapter)?;
+    }
+    // Its squares are added up four at a time, and then it is scaled.
+    let what = || format!("the norm of a hidden width of {}", config.hidden);
+    kernels.check_turns(2 * config.hidden.div_ceil(4), what, adapter)
 }
 
 /// The heads of a layer.

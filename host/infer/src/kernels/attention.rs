@@ -40,7 +40,7 @@ const STAGED: u32 = 8192;
 const TILE_STEP: u32 = 32;
 
 /// Most query heads that are taken together.
-const MOST_UNIT: u32 = 8;
+pub(crate) const MOST_UNIT: u32 = 8;
 
 /// Heads that there is room for sinks of.
 const MOST_SINKS: (&str, u32) = ("MOST_SINKS", ModelConfig::MOST_SINKS as u32);
@@ -384,6 +384,13 @@ pub(crate) fn scratch(base: Base, heads: &Heads, positions: usize) -> (usize, u3
             (heads.heads as usize * parts * part, parts as u32)
         }
     }
+}
+
+/// Turns of the loops of a software adapter's attention for a row that sees `context` positions, through that window: once over their
+/// scores, and once over scores and values (`shaders/attention/attention_values.wgsl`).
+pub(crate) fn turns_of_attention(window: u32, context: usize) -> usize {
+    let visible = (hanging_over(window) as usize).min(context);
+    2 * visible.div_ceil(GROUP as usize)
 }
 
 /// Whether attention merges the parts of a row in the dispatch that makes them.

@@ -5,7 +5,7 @@ use tidegate_weights::{ClampedGate, Experts};
 
 use super::binding::{Access, Bindings};
 use super::source::{LANES, join, shader};
-use super::{Base, Kernel, KernelSet, NormStore, StorageFormat, Subgroups, Tiling};
+use super::{Base, Kernel, KernelSet, MOST_TURNS, NormStore, StorageFormat, Subgroups, Tiling};
 use crate::buffer::Buffer;
 use crate::device::Features;
 use crate::load_error::LoadError;
@@ -17,9 +17,6 @@ const NARROW_LANES: u32 = 8;
 
 /// Lanes that a GPU has to bring all pairs together.
 const GROUP_LANES: u32 = 256;
-
-/// Turns that the loops of a kernel take at most on a software adapter, which ends them after 65,535 in all.
-const MOST_TURNS: usize = 65_000;
 
 /// Words of a tile of pairs: expert, pairs, two unused, then up to eight pairs.
 const TILE_WORDS: usize = 12;
@@ -204,16 +201,8 @@ impl Routing {
     ) -> Result<(), LoadError> {
         let [experts, chosen] = [self.experts, self.chosen].map(|count| count as usize);
         let turns = chosen * (experts + 2) + experts;
-        if !software(kernels) || turns <= MOST_TURNS {
-            return Ok(());
-        }
-        Err(LoadError::Variant {
-            variant: kernels.matmul.name(),
-            adapter: adapter(),
-            reason: format!(
-                "to choose {chosen} of {experts} experts takes {turns} turns of a loop, and software adapters end loops after {MOST_TURNS}; ask for `portable` kernels"
-            ),
-        })
+        let what = || format!("to choose {chosen} of {experts} experts");
+        kernels.check_turns(turns, what, adapter)
     }
 
     /// Rows of the tiles of products with these experts: each with the most rows of a step it is chosen for. A tile is as

@@ -2,12 +2,18 @@
 
 use std::fmt;
 
+use crate::load_error::LoadError;
+
+/// Turns that the loops of a kernel take at most on a software adapter: llvmpipe ends them after 65,535 in all, without a word.
+pub(crate) const MOST_TURNS: usize = 65_000;
+
 /// Kernels by what they ask of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KernelVariant {
     /// For GPUs: workgroups that share memory, no optional feature.
     Portable,
-    /// For software adapters: no optional feature, and neither workgroup memory nor barriers but where a draw is searched.
+    /// For software adapters: no optional feature, and workgroup memory and barriers only where a draw is searched and, without
+    /// subgroups, where attention adds up its lanes.
     Software,
     /// As portable, with sums over subgroups of whatever size.
     Subgroup,
@@ -105,6 +111,29 @@ impl KernelSet {
             reproducible: false,
             emulated: false,
         }
+    }
+
+    /// Refuses what would take more turns than a software adapter makes. `what` takes them, as "to add up 2000000 numbers".
+    ///
+    /// # Errors
+    /// The kernels, the adapter, and both numbers.
+    pub(crate) fn check_turns(
+        self,
+        turns: usize,
+        what: impl Fn() -> String,
+        adapter: impl Fn() -> String,
+    ) -> Result<(), LoadError> {
+        if self.base != Base::Software || turns <= MOST_TURNS {
+            return Ok(());
+        }
+        Err(LoadError::Variant {
+            variant: self.matmul.name(),
+            adapter: adapter(),
+            reason: format!(
+                "{} takes {turns} turns of a loop, and software adapters end loops after {MOST_TURNS}; ask for `portable` kernels",
+                what()
+            ),
+        })
     }
 }
 

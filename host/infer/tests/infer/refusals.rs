@@ -266,11 +266,45 @@ fn a_model_of_absurd_sizes_is_refused_before_anything_is_allocated() {
     };
     let checkpoint = Checkpoint::random(config, Format::F32, 1);
     let narrow = gpu().narrowed(128 << 20);
+    let options = crate::support::options(KernelVariant::Portable);
     let error = refusal(&narrow, &checkpoint, &options);
     assert!(
         matches!(error, LoadError::BufferTooLarge { .. }),
         "{error:?}"
     );
+}
+
+/// llvmpipe would end the loop without a word, and leave out what a row sees last: its own position.
+#[test]
+fn what_takes_more_turns_than_a_software_adapter_makes_is_refused_by_name() {
+    let mut long = ModelConfig {
+        context: 1 << 20,
+        ..small_config()
+    };
+    long.layers.iter_mut().for_each(|layer| layer.window = None);
+    let wide = ModelConfig {
+        hidden: 1 << 17,
+        ..small_config()
+    };
+    for (config, expected) in [
+        (
+            long,
+            "attention over a context of 1048576 takes 65536 turns of a loop",
+        ),
+        (
+            wide,
+            "the norm of a hidden width of 131072 takes 65536 turns of a loop",
+        ),
+    ] {
+        let options = DecoderOptions {
+            context: config.context,
+            ..options(KernelVariant::Software)
+        };
+        let checkpoint = Checkpoint::random(config, Format::F32, 1);
+        let error = refusal(gpu(), &checkpoint, &options).to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("ask for `portable` kernels"), "{error}");
+    }
 }
 
 #[test]

@@ -655,6 +655,9 @@ const READ: &str = "fn from_kv(x: Kv) -> vec4<f32> {\n    return x;";
 const READ_ROUNDED: &str = "fn from_kv(x: Kv) -> vec4<f32> {
     return vec4<f32>(unpack2x16float(pack2x16float(x.xy)), unpack2x16float(pack2x16float(x.zw)));";
 
+/// Which key head a unit of query heads reads.
+const OF_KEY_HEAD: &str = "return unit * HEADS / (params.heads / params.kv_heads);";
+
 /// What only a wide head has: elements beyond the first few of a score, of a sum of values and of merged splits. And keys and
 /// values read with fewer bits than they are kept with.
 #[test]
@@ -775,6 +778,31 @@ fn attention_that_leaves_out_a_part_of_wide_heads_or_rounds_is_not_used() {
             "atomicStore(&written[row * units + unit], 0u)",
             "atomicStore(&written[row * units + unit], 1u)",
         ),
+        // Key heads of several units.
+        (
+            KernelVariant::Software,
+            "attention_scores",
+            OF_KEY_HEAD,
+            "return min(unit, params.kv_heads - 1u);",
+        ),
+        (
+            KernelVariant::Software,
+            "attention_values",
+            OF_KEY_HEAD,
+            "return min(unit, params.kv_heads - 1u);",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention",
+            OF_KEY_HEAD,
+            "return min(unit, params.kv_heads - 1u);",
+        ),
+        (
+            KernelVariant::Portable,
+            "attention_tile",
+            OF_KEY_HEAD,
+            "return min(unit, params.kv_heads - 1u);",
+        ),
         (
             KernelVariant::Software,
             "attention_scores",
@@ -859,9 +887,9 @@ fn attention_that_shares_too_much_or_too_little_is_not_used() {
         device.repair();
     }
     // What is carried over has other bits: weights that are added up in another order.
-    let from = "scores[carried_total_0] = total_0;";
+    let from = "set_scores(carried_total_0, total_0);";
     let to = "let all = total_0.x + total_0.y + total_0.z + total_0.w;
-              scores[carried_total_0] = vec4<f32>(all, 0.0, 0.0, 0.0);";
+              set_scores(carried_total_0, vec4<f32>(all, 0.0, 0.0, 0.0));";
     device.sabotage("attention_values", Sabotage::Edited { from, to });
     let loaded = |reproducible| {
         let options = DecoderOptions {

@@ -4,7 +4,9 @@ use tidegate_contract::{BLOCK, StepSequence};
 
 use super::{Failure, Numbers, beside, outcome, softmax, wide};
 use crate::kernels::lab::{HeadShape, Lab, sequence};
-use crate::kernels::{Base, HeadCut, KvPrecision, SPLIT, Together, merges, rows_together};
+use crate::kernels::{
+    Base, HeadCut, KvPrecision, MOST_UNIT, SPLIT, Together, merges, rows_together, unit_of,
+};
 
 /// Of means of numbers about 1.
 const BOUND: f64 = 1e-5;
@@ -92,10 +94,58 @@ pub(super) fn attention(
             attention_of_shape(lab, &format!("{case}, heads of {dim}"), shape, longer)?;
         }
     }
+    attention_of_several_units(lab, unit, cut, kv)?;
     if lab.kernels.base != Base::Software {
         attention_of_long_rows(lab, unit, kv)?;
     }
     Ok(())
+}
+
+/// Query heads of a key head that are taken by several units of so many.
+fn several_units(unit: u32) -> u32 {
+    let most = 2 * MOST_UNIT * MOST_UNIT;
+    (2 * unit..most)
+        .step_by(unit as usize)
+        .find(|group| unit_of(*group) == unit)
+        .unwrap_or(unit)
+}
+
+/// Key heads whose query heads are more than one unit takes: which one a unit reads shows. A few rows are enough.
+fn attention_of_several_units(
+    lab: &Lab,
+    unit: u32,
+    cut: HeadCut,
+    kv: KvPrecision,
+) -> Result<(), Failure> {
+    const BLOCKS: usize = 3;
+    let Some(dim) = widths(lab, cut, kv).into_iter().min() else {
+        return Ok(());
+    };
+    let softcap = (lab.kernels.base == Base::Software && cut.capped()).then_some(50.0);
+    let shape = HeadShape {
+        kv,
+        softcap,
+        ..HeadShape::plain(2 * several_units(unit) as usize, 2, dim, BLOCKS)
+    };
+    let rows = neighbours(rows_together(
+        lab.kernels.base,
+        [shape.heads, shape.kv_heads, dim],
+    ));
+    let mut numbers = Numbers(11);
+    let table: Vec<u32> = (0..BLOCKS as u32).rev().collect();
+    let step = [
+        sequence(0, rows.min(BLOCKS * BLOCK), &table),
+        sequence(7, 1, &table),
+    ];
+    let width = shape.heads * dim;
+    let queries = numbers.take_full((step[0].tokens.len() + 1) * width);
+    let cache = BLOCKS * BLOCK * shape.kv_heads * dim;
+    let cached = [numbers.take_full(cache), numbers.take_full(cache)];
+    let [keys, values] = &cached;
+    let experiment = lab.attention(shape, &queries, [keys, values], &step)?;
+    let expected = expected(shape, &step, &queries, &cached);
+    let case = format!("attention, several units of a key head, heads of {dim}");
+    outcome(lab, &experiment, 0, dim)?.compare(&case, &expected)
 }
 
 /// Rows that see so much that each of their workgroups has two splits, and the last one a few positions.
@@ -247,6 +297,15 @@ fn expected(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_unit_is_tried_where_a_key_head_has_several() {
+        for unit in 1..=MOST_UNIT {
+            let group = several_units(unit);
+            assert_eq!(unit_of(group), unit, "{group}");
+            assert!(group > unit);
+        }
+    }
 
     #[test]
     fn heads_of_every_cut_are_tried() {

@@ -11,10 +11,10 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 
 SMALL = ["--random", "125M", "--quant", "int8"]
 SECONDS = "6"
@@ -66,11 +66,9 @@ def side_by_side(arguments):
 
     # Vocabulary, width, width inside, layers, heads, heads of keys and values, size of a head.
     people = loading.Shape(151_936, 896, 4864, 24, 14, 2, 64)
-    directory = arguments.directory / "pairs"
-    directory.mkdir(parents=True)
     results = {}
-    try:
-        model = str(loading.write("q8_0", directory, people))
+    with tempfile.TemporaryDirectory(prefix="pairs-", dir=arguments.directory) as directory:
+        model = str(loading.write("q8_0", pathlib.Path(directory), people))
         benches = {
             "125M": [*SMALL, "--seconds", SECONDS, "--contexts", "128,2048", "--batches", "1,8,32"],
             "0.5B": [model, "--seconds", SECONDS, "--contexts", "2048", "--batches", "1,8"],
@@ -79,8 +77,6 @@ def side_by_side(arguments):
             rounds = [together(arguments, number, bench) for number in range(arguments.rounds)]
             results[name] = {"rounds": rounds, "ratios": ratios(rounds)}
             print(name, json.dumps(results[name]["ratios"]), file=sys.stderr)
-    finally:
-        shutil.rmtree(directory)
     return results
 
 

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - only this crate names `wgpu`;
 //! - no optional feature of wgpu is needed, and every kernel that a model runs has computed the right numbers on the adapter
-//!   before;
+//!   before (with `checked_shaders`, the same kernel without the checks has);
 //! - the number of dispatches in a step depends on the model, not on the number of rows or sequences, but for what none of them
 //!   needs, and unless a step is too long for one submission;
 //! - weights are stored in their own precision, and every sum is accumulated in f32;

@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 
 use crate::buffer::Buffer;
 use crate::device::{ComputeCost, Gpu, SpeedEstimate};
-use crate::kernels::{Kernel, KernelSet, Pipeline, SPLIT, bind, hanging_over};
+use crate::kernels::{GROUP, Kernel, KernelSet, Pipeline, SPLIT, bind, hanging_over};
 use crate::load_error::LoadError;
 use crate::matrix::Quantized;
 use crate::site::Site;
@@ -237,7 +237,8 @@ pub(crate) enum Share {
 impl Share {
     /// Positions that its rows see through a window, all together.
     fn positions(self, row_contexts: &[RowContext], window: u32) -> u64 {
-        let most = window.saturating_add(3);
+        // Groups of a software adapter begin before a window does.
+        let most = window.saturating_add(GROUP - 1);
         let seen = |row: &RowContext| {
             let [whole, windowed] = row.together;
             let all = u64::from(row.positions.min(most));
@@ -547,12 +548,12 @@ mod tests {
         };
         let step = [row(15, [15, 15]), row(100, [64, 0]), row(7, [0, 0])];
         for (share, whole, windowed) in [
-            (Share::All, 122, 8 + 8 + 7),
-            (Share::Together, 79, 8),
-            (Share::Alone, 43, 8 + 7),
+            (Share::All, 122, 15 + 36 + 7),
+            (Share::Together, 79, 15),
+            (Share::Alone, 43, 36 + 7),
         ] {
             assert_eq!(share.positions(&step, u32::MAX), whole);
-            // Through a window of 5 a row sees that and up to three positions before it.
+            // Through a window of 5 a row sees that and up to 31 positions before it.
             assert_eq!(share.positions(&step, 5), windowed);
         }
     }

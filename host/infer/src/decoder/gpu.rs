@@ -288,7 +288,8 @@ impl GpuDecoder {
         self.deadline = deadline;
     }
 
-    /// Drivers compile at the first dispatch: runs every kernel once, in the first blocks, which no sequence has written yet.
+    /// Drivers compile at the first dispatch: runs every kernel of a step of a few rows once, in the first blocks, which no sequence has
+    /// written yet. Those that take many rows have run in the self-test.
     /// Then one row and several run again, so that the first step of a request is cut by a speed that was measured.
     fn warm_up(&mut self) -> Result<(), LoadError> {
         let started = Instant::now();

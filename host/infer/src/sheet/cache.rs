@@ -1,6 +1,7 @@
 //! A last-level cache, simulated: which bytes that are touched come from memory, and which go back to it.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::AddAssign;
 
 /// A piece of a buffer: what is kept or let go of at once. A cache's lines are smaller, but what a workgroup touches lies together.
 pub(super) type Place = (usize, u64);
@@ -28,6 +29,13 @@ struct Kept {
 pub(super) struct Moved {
     pub(super) read: u64,
     pub(super) written: u64,
+}
+
+impl AddAssign for Moved {
+    fn add_assign(&mut self, other: Moved) {
+        self.read += other.read;
+        self.written += other.written;
+    }
 }
 
 /// Pieces by when they were last touched; the one that was not for longest goes first, and what was written of it to memory.

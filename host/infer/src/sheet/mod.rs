@@ -13,9 +13,10 @@ mod kernel;
 mod profile;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod traffic;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -33,6 +34,7 @@ use crate::touch::Touch;
 use crate::{DecoderOptions, GpuDecoder};
 use cache::{Cache, Moved};
 use kernel::KernelFacts;
+use trace::{Replay, Trace};
 use traffic::{Pass, Traffic};
 
 /// The steps that a sheet is made for.
@@ -283,7 +285,7 @@ impl SheetOptions {
 }
 
 /// Of dispatches that are alike but for their buffers, and come after such that are alike, as those of layers do, so many are looked
-/// at; the rest cost what the last of them did.
+/// at; the rest do what the last of them did, each with buffers of its own.
 const LOOKED_AT: u32 = 2;
 
 /// Workgroups that a sheet follows at most, and pieces that they touch about at most: some seconds.
@@ -362,11 +364,13 @@ impl Sheet<'_> {
         for (running, pass) in &mut running {
             self.touch(running, pass);
         }
-        let asked: u64 = running
-            .iter()
-            .flat_map(|(running, _)| running)
-            .filter(|running| running.like.is_none())
-            .map(|of| of.touched.asked + of.touched.stored)
+        let all = running.iter().flat_map(|(running, _)| running);
+        // What is not looked at touches each of its pieces once.
+        let asked: u64 = all
+            .map(|of| match of.like {
+                None => of.touched.asked + of.touched.stored,
+                Some(_) => of.touched.needed + of.touched.stored,
+            })
             .sum();
         let piece = (asked / MOST_PIECES).next_power_of_two().max(LEAST_PIECE);
         let mut cache = Cache::new(self.device.cache, piece);
@@ -457,15 +461,22 @@ impl Sheet<'_> {
 
     /// What each dispatch of a pass moves.
     fn moved(&self, running: &[Running<'_>], pass: &Pass, cache: &mut Cache) -> Vec<Moved> {
-        let mut all: Vec<Moved> = Vec::with_capacity(running.len());
-        for of in running {
-            all.push(match of.like {
-                Some(like) => all[like],
-                None => {
-                    let side_by_side = self.side_by_side(of.facts.lanes);
-                    traffic::moved(of.dispatch, of.choice, pass, side_by_side, cache)
-                }
-            });
+        let alike: HashSet<usize> = running.iter().filter_map(|of| of.like).collect();
+        let mut replays: HashMap<usize, Replay> = HashMap::new();
+        let mut all = Vec::with_capacity(running.len());
+        for (place, of) in running.iter().enumerate() {
+            if let Some(replay) = of.like.and_then(|like| replays.get(&like)) {
+                all.push(replay.run(of.dispatch, cache));
+                continue;
+            }
+            let side_by_side = self.side_by_side(of.facts.lanes);
+            let mut trace = alike.contains(&place).then(Trace::default);
+            let (dispatch, choice) = (of.dispatch, of.choice);
+            let moved = traffic::moved(dispatch, choice, pass, side_by_side, cache, trace.as_mut());
+            all.push(moved);
+            if let Some(trace) = trace {
+                replays.insert(place, trace.replay());
+            }
         }
         all
     }

@@ -232,6 +232,41 @@ fn layers_that_are_not_looked_at_are_as_if_they_were() {
     }
 }
 
+/// The layers that are looked at, and the head, fit the cache; the model does not: what was not touched for longest is gone whenever a
+/// step comes back to it.
+#[test]
+fn a_model_that_a_cache_does_not_hold_is_read_again_though_what_is_looked_at_of_it_fits() {
+    let checkpoint = model("125M", 12);
+    let steps = SheetOptions {
+        batch: 1,
+        context: 64,
+        chunk: 1,
+    };
+    for device in devices() {
+        // Two layers and the head have 42 MB, the model 117.
+        let of_cache = |cache| {
+            let device = DeviceProfile {
+                cache,
+                ..device.clone()
+            };
+            sheet(&checkpoint, &device, steps).decode
+        };
+        let share = of_cache(80 << 20).read_share();
+        assert!((0.98..1.05).contains(&share), "{share} {}", device.name);
+        assert_eq!(of_cache(256 << 20).read_bytes, 0, "{}", device.name);
+    }
+}
+
+/// Of a mid-size card that is built in, whose cache is as large as half of such a model.
+#[test]
+fn a_4090_reads_a_model_that_is_larger_than_its_cache() {
+    let device = DeviceProfile::named("4090").unwrap();
+    let sheet = sheet(&model("125M", 12), &device, steps(1, 128));
+    assert!(sheet.weights_bytes > device.cache);
+    let share = sheet.decode.read_share();
+    assert!(share > 0.98, "{share}");
+}
+
 #[test]
 fn what_would_take_too_long_to_follow_is_refused_with_the_limit() {
     // Each head has keys and values of its own, and so workgroups.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::cache::{Access, Cache, Moved, Place};
 use super::experts::{Groups, overlap};
+use super::trace::Trace;
 use crate::buffer::Buffer;
 use crate::decoder::Partition;
 use crate::kernels::GROUP;
@@ -623,17 +624,20 @@ pub(super) fn touched(dispatch: &Dispatch, choice: &SizedKernel, pass: &Pass) ->
 /// A piece that a workgroup touches.
 struct Touched {
     place: Place,
+    /// The same by the number of the buffer among those of its dispatch.
+    of_dispatch: (usize, u64),
     bytes: u64,
     access: Access,
 }
 
-/// Sends the workgroups of a dispatch through a cache, `side_by_side` of them at a time.
+/// Sends the workgroups of a dispatch through a cache, `side_by_side` of them at a time. `trace` notes what they touch, if it is asked for.
 pub(super) fn moved(
     dispatch: &Dispatch,
     choice: &SizedKernel,
     pass: &Pass,
     side_by_side: usize,
     cache: &mut Cache,
+    mut trace: Option<&mut Trace>,
 ) -> Moved {
     let mut workgroups = workgroups(dispatch, choice, pass);
     let mut all = Moved::default();
@@ -651,8 +655,10 @@ pub(super) fn moved(
         for index in 0..longest {
             for piece in touched.iter().filter_map(|pieces| pieces.get(index)) {
                 let moved = cache.touch(piece.place, piece.bytes, piece.access);
-                all.read += moved.read;
-                all.written += moved.written;
+                all += moved;
+                if let Some(trace) = trace.as_deref_mut() {
+                    trace.note(piece.of_dispatch, piece.bytes, piece.access, moved);
+                }
             }
         }
     }
@@ -675,6 +681,7 @@ fn pieces(workgroup: &Workgroup<'_>, dispatch: &Dispatch, size: u64) -> Vec<Touc
                 let mut add = |access| {
                     touched.push(Touched {
                         place: (buffer.id(), piece),
+                        of_dispatch: (touch.buffer, piece),
                         bytes: (end - begin).min(size),
                         access,
                     });

@@ -72,7 +72,7 @@ pub struct StepSheet {
     pub passes: usize,
     /// Dispatches of all passes, each by itself.
     pub dispatches: Vec<DispatchSheet>,
-    /// Bytes of the weights, and of the keys and values that its rows see.
+    /// Bytes of the weights, and of the keys and values that its rows see, each once.
     pub least_bytes: u64,
     /// Bytes that come from memory.
     pub read_bytes: u64,
@@ -342,10 +342,8 @@ impl Sheet<'_> {
     ) -> Result<StepSheet, LoadError> {
         let mut facts = HashMap::new();
         let mut running = Vec::new();
-        let mut least = 0;
         for pieces in passes {
             let pass = self.pass_of(sequences, pieces);
-            least = least.max(traffic::least(self.plan, &pass.0));
             running.push((self.running(&pass, &mut facts), pass.0));
         }
         let looked_at = || {
@@ -388,6 +386,7 @@ impl Sheet<'_> {
                 dispatches.push(self.dispatch(running, moved, measured));
             }
         }
+        let least = traffic::least(self.plan, running.iter().map(|(_, pass)| pass));
         let rows = running.iter().map(|(_, pass)| pass.extent.rows).sum();
         Ok(self.total((rows, running.len()), least, dispatches))
     }

@@ -267,6 +267,53 @@ fn a_4090_reads_a_model_that_is_larger_than_its_cache() {
     assert!(share > 0.98, "{share}");
 }
 
+/// Bytes of the weights of a model in int8 that a step reads, and of the keys and values of so many sequences in f16.
+fn weights_and_positions(config: &ModelConfig, sequences: usize, context: usize) -> u64 {
+    let (hidden, head, layers) = (config.hidden, config.head_dim, config.layers.len());
+    let heads = 2 * config.heads + 2 * config.kv_heads;
+    let a_layer = hidden * head * heads + 3 * hidden * config.intermediate;
+    let weights = (layers * a_layer + hidden * config.vocabulary) * 34 / 32;
+    let position = 2 * 2 * config.kv_heads * head * layers;
+    (weights + sequences * context * position) as u64
+}
+
+#[test]
+fn the_least_that_a_step_reads_is_its_weights_keys_and_values_once_however_it_is_taken() {
+    let once = |step: &StepSheet, config: &ModelConfig, sequences, context, name: &str| {
+        let exact = weights_and_positions(config, sequences, context) as f64;
+        let share = step.least_bytes as f64 / exact;
+        assert!((0.999..1.02).contains(&share), "{share} {name}");
+    };
+    let checkpoint = model("125M", 2);
+    let config = checkpoint.decoder().unwrap();
+    let chunk = SheetOptions {
+        batch: 4,
+        context: 2048,
+        chunk: 256,
+    };
+    for device in devices() {
+        // Rows of a prompt see some positions together and some alone.
+        let [decode, prefill] = both(sheet(&checkpoint, &device, chunk));
+        once(&decode, config, 4, 2048, &device.name);
+        once(&prefill, config, 1, 2048, &device.name);
+    }
+    // Sequences that decode in several passes have keys and values of their own in each.
+    let checkpoint = model("1B", 2);
+    let config = checkpoint.decoder().unwrap();
+    let long = SheetOptions {
+        batch: 8,
+        context: 131_072,
+        chunk: 1,
+    };
+    let device = DeviceProfile {
+        largest_binding: 1 << 50,
+        ..software()
+    };
+    let step = sheet(&checkpoint, &device, long).decode;
+    assert!(step.passes > 1);
+    once(&step, config, 8, 131_072, &device.name);
+}
+
 #[test]
 fn what_would_take_too_long_to_follow_is_refused_with_the_limit() {
     // Each head has keys and values of its own, and so workgroups.

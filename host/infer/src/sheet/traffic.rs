@@ -1,12 +1,11 @@
 //! The bytes that a dispatch moves: what its workgroups touch, in the order in which they run.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::cache::{Access, Cache, Moved, Place};
 use super::experts::{Groups, overlap};
 use super::trace::Trace;
-use crate::buffer::Buffer;
 use crate::decoder::Partition;
 use crate::kernels::GROUP;
 use crate::program::{Axis, Count, Dispatch, Extent, Plan, RowContext, SizedKernel, Splits};
@@ -560,24 +559,83 @@ fn once(touch: &Touch, (of, count): (Count, u64), pass: &Pass) -> u64 {
     }
 }
 
-/// Bytes of the weights that a pass uses, and of the keys and values that it sees: each once, however often it is read.
-pub(super) fn least(plan: &Plan, pass: &Pass) -> u64 {
-    let mut seen = HashSet::new();
-    let mut bytes = 0;
-    for dispatch in plan.dispatches() {
-        let rows = (dispatch.of, u64::from(dispatch.of.of(pass.extent)));
-        for touch in &dispatch.touches {
-            let kept = matches!(
-                touch.area,
-                Area::All(_) | Area::Columns(_) | Area::Positions { .. } | Area::Experts { .. }
-            );
-            let buffer = dispatch.buffers.get(touch.buffer).map(Buffer::id);
-            if kept && rows.1 > 0 && touch.used == Use::Read && seen.insert((buffer, dispatch.of)) {
-                bytes += once(touch, rows, pass);
+/// Bytes of the weights that a step uses, and of the keys and values that its rows see: each once, however often it is read, in however
+/// many passes, and whether with other rows or alone.
+pub(super) fn least<'a>(plan: &Plan, passes: impl Iterator<Item = &'a Pass>) -> u64 {
+    let mut kept: HashMap<(usize, Option<u64>), Spans> = HashMap::new();
+    for pass in passes {
+        for dispatch in plan.dispatches() {
+            let rows = (dispatch.of, u64::from(dispatch.of.of(pass.extent)));
+            let read = dispatch.touches.iter().filter(|of| of.used == Use::Read);
+            for touch in read.filter(|_| rows.1 > 0) {
+                if let Some(buffer) = dispatch.buffers.get(touch.buffer) {
+                    kept_of(touch, rows, pass, |sequence, span| {
+                        let spans = kept.entry((buffer.id(), sequence));
+                        spans.or_default().add(span);
+                    });
+                }
             }
         }
     }
-    bytes
+    kept.into_values().map(Spans::bytes).sum()
+}
+
+/// What of a buffer that is kept from step to step all workgroups together read: ranges of bytes, of keys and values those of a sequence.
+/// Nothing of a buffer that is written in each step anew.
+fn kept_of(
+    touch: &Touch,
+    (of, count): (Count, u64),
+    pass: &Pass,
+    mut add: impl FnMut(Option<u64>, Span),
+) {
+    match touch.area {
+        Area::All(_) | Area::Columns(_) | Area::Experts { .. } => {
+            // Rows go through experts in turn, from the first on.
+            add(None, (0, once(touch, (of, count), pass)));
+        }
+        Area::Positions {
+            kv_heads,
+            bytes,
+            window,
+        } => {
+            let position = u64::from(kv_heads) * bytes;
+            let rows = pass.all(of, count);
+            for (_, row) in rows.iter().filter(|(_, row)| row.is(touch.rows)) {
+                let span = (row.begin(window) * position, row.positions * position);
+                add(Some(row.sequence), span);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Ranges of bytes of which each byte counts once.
+#[derive(Debug, Default)]
+struct Spans(Vec<Span>);
+
+impl Spans {
+    fn add(&mut self, (from, to): Span) {
+        if to <= from {
+            return;
+        }
+        match self.0.last_mut() {
+            // As most do: rows follow each other, and layers read their buffer more than once.
+            Some(last) if from <= last.1 && last.0 <= to => {
+                *last = (last.0.min(from), last.1.max(to));
+            }
+            _ => self.0.push((from, to)),
+        }
+    }
+
+    fn bytes(mut self) -> u64 {
+        self.0.sort_unstable();
+        let (mut bytes, mut end) = (0, 0);
+        for (from, to) in self.0 {
+            bytes += to.saturating_sub(from.max(end));
+            end = end.max(to);
+        }
+        bytes
+    }
 }
 
 /// The workgroups of a dispatch, in the order in which they run.
@@ -696,4 +754,23 @@ fn pieces(workgroup: &Workgroup<'_>, dispatch: &Dispatch, size: u64) -> Vec<Touc
         });
     }
     touched
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_several_ranges_have_counts_once() {
+        let bytes = |ranges: &[Span]| {
+            let mut spans = Spans::default();
+            ranges.iter().for_each(|range| spans.add(*range));
+            spans.bytes()
+        };
+        assert_eq!(bytes(&[]), 0);
+        assert_eq!(bytes(&[(0, 10), (0, 10), (5, 12)]), 12);
+        assert_eq!(bytes(&[(20, 30), (0, 10), (9, 21), (40, 40), (25, 26)]), 30);
+        // The last but one, which those after it have parted from it.
+        assert_eq!(bytes(&[(0, 4), (8, 12), (2, 9), (100, 101), (3, 12)]), 13);
+    }
 }

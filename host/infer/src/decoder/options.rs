@@ -30,7 +30,7 @@ pub struct DecoderOptions {
     /// How keys and values are kept.
     pub kv: KvPrecision,
     /// Which kernels; by default the best that passed their self-test on the adapter, unless the environment variable
-    /// `TIDEGATE_KERNELS` names some.
+    /// `TIDEGATE_KERNELS` names some. A sheet of a device that is not at hand does not follow that.
     pub kernels: Option<KernelVariant>,
     /// Whether a row's numbers are the same bits whatever else is in its step: kernels
     /// that are summed otherwise for many rows than for few are refused.

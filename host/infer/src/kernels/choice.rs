@@ -94,7 +94,8 @@ fn can_run(
     Ok(())
 }
 
-/// The kernels that a device with these traits would run, if their self-tests pass there. `device` is what it is called.
+/// The kernels that a device with these traits would run, if their self-tests pass there. `device` is what it is called. What this
+/// machine's environment names is for its own devices, and no matter here.
 ///
 /// # Errors
 /// It cannot run those that are asked for.
@@ -104,7 +105,6 @@ pub(crate) fn expected_kernels(
     asked: Option<KernelVariant>,
     reproducible: bool,
 ) -> Result<KernelSet, LoadError> {
-    let asked = asked_for(asked)?;
     if let Some(variant) = asked {
         can_run(traits, || device.to_owned(), variant, reproducible)?;
     }
@@ -271,7 +271,7 @@ fn verdict(gpu: &Gpu, set: KernelSet, tested: &[Tested]) -> Result<Option<Wrong>
     Ok(known())
 }
 
-/// The kernels that are asked for, by options or by the environment.
+/// The kernels that are asked for of a device of this machine, by options or by the environment.
 pub(crate) fn asked_for(
     options: Option<KernelVariant>,
 ) -> Result<Option<KernelVariant>, LoadError> {

@@ -314,6 +314,27 @@ fn the_least_that_a_step_reads_is_its_weights_keys_and_values_once_however_it_is
     once(&step, config, 8, 131_072, &device.name);
 }
 
+/// The variable is for devices that are here: this test starts itself again with it.
+#[test]
+fn the_environment_chooses_no_kernels_of_a_device_that_is_not_here() {
+    const VARIABLE: &str = "TIDEGATE_KERNELS";
+    if std::env::var(VARIABLE).is_err() {
+        for name in ["portable", "cuda"] {
+            let of = "sheet::tests::the_environment_chooses_no_kernels_of_a_device_that_is_not_here";
+            let again = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", of])
+                .env(VARIABLE, name)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&again.stdout);
+            assert!(said.contains("1 passed"), "{name}: {said}");
+        }
+        return;
+    }
+    let sheet = sheet(&model("125M", 1), &h100(), steps(1, 64));
+    assert_eq!(sheet.kernels, "subgroup");
+}
+
 #[test]
 fn what_would_take_too_long_to_follow_is_refused_with_the_limit() {
     // Each head has keys and values of its own, and so workgroups.

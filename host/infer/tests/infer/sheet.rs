@@ -27,8 +27,13 @@ fn options(steps: SheetOptions) -> DecoderOptions {
 fn both(gpu: &Gpu, checkpoint: &Checkpoint, steps: SheetOptions) -> [CostSheet; 2] {
     let device = DeviceProfile::at_hand(gpu, 1e10);
     let options = options(steps);
-    let planned = CostSheet::planned(checkpoint, &device, &options, steps).unwrap();
     let mut decoder = GpuDecoder::load(gpu, checkpoint, &options).unwrap();
+    // Those that the environment names are loaded, and planned only where they are asked for.
+    let options = DecoderOptions {
+        kernels: Some(decoder.kernels().matmul),
+        ..options
+    };
+    let planned = CostSheet::planned(checkpoint, &device, &options, steps).unwrap();
     let measured = CostSheet::measured(&mut decoder, &device, steps).unwrap();
     [planned, measured]
 }

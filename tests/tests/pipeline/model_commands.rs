@@ -226,7 +226,7 @@ fn a_model_is_planned_for_a_device_that_is_not_here() {
         gap = 4e-6
     "#;
     std::fs::write(workspace.path("card.toml"), profile).unwrap();
-    for device in ["h100", "4090", "m3", "igpu", "card.toml"] {
+    for device in ["h100", "h200", "4090", "m3", "igpu", "card.toml"] {
         let steps = ["--batch", "8", "--context", "300", "--chunk", "64"];
         let asked = [&["--device", device, "--json"][..], &steps].concat();
         let (code, said, sheet) = plan(&workspace, &asked);
@@ -357,7 +357,10 @@ fn a_device_that_is_not_described_is_refused_by_name() {
     std::fs::create_dir(workspace.path("folder")).unwrap();
     std::fs::write(workspace.path("long.toml"), vec![b'#'; 100_000]).unwrap();
     for (device, what) in [
-        ("h200", "neither a file nor one of h100, 4090, m3, igpu"),
+        (
+            "h201",
+            "neither a file nor one of h100, h200, 4090, m3, igpu",
+        ),
         ("no.toml", "no.toml describes no device"),
         ("more.toml", "unknown field `colour`"),
         ("zero.toml", "bandwidth is 0e0; it must be from 1e6 to 1e18"),

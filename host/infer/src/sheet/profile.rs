@@ -79,7 +79,7 @@ fn coherent() -> bool {
 const LONGEST_NAME: usize = 200;
 
 /// Names of profiles that are built in.
-pub const PROFILES: [&str; 4] = ["h100", "4090", "m3", "igpu"];
+pub const PROFILES: [&str; 5] = ["h100", "h200", "4090", "m3", "igpu"];
 
 impl DeviceProfile {
     /// A profile that is built in, by its name in [`PROFILES`].
@@ -114,6 +114,14 @@ impl DeviceProfile {
                 matrix_multiply_adds: Some(494.7e12),
                 ..profile("NVIDIA H100 SXM", 3.35e12, 50, [132, 2048])
             },
+            // NVIDIA H200 datasheet, SXM: the same processor with 141 GB at 4.8 TB/s, 67 TFLOP/s in f32, 989.5 by tensor cores in f16
+            // (dense); its cache and multiprocessors as the H100's.
+            "h200" => DeviceProfile {
+                cooperative: true,
+                multiply_adds: Some(33.5e12),
+                matrix_multiply_adds: Some(494.7e12),
+                ..profile("NVIDIA H200 SXM", 4.8e12, 50, [132, 2048])
+            },
             // NVIDIA's Ada whitepaper: 1,008 GB/s, 82.6 TFLOP/s in f32, 165.2 by tensor cores in f16 with sums in f32 (dense), 72 MB.
             "4090" => DeviceProfile {
                 cooperative: true,
@@ -147,14 +155,7 @@ impl DeviceProfile {
     #[must_use]
     pub fn at_hand(gpu: &Gpu, bandwidth: f64) -> DeviceProfile {
         let adapter = gpu.adapter();
-        // By their whole names: an H100 on PCIe, a 4090 of a laptop, an M3 Max are others.
-        let like = match adapter.name.as_str() {
-            "NVIDIA H100 80GB HBM3" | "NVIDIA H200" => DeviceProfile::named("h100"),
-            "NVIDIA GeForce RTX 4090" => DeviceProfile::named("4090"),
-            "Apple M3" => DeviceProfile::named("m3"),
-            "Intel(R) UHD Graphics 770 (ADL-S GT1)" => DeviceProfile::named("igpu"),
-            _ => None,
-        };
+        let like = like(&adapter.name);
         let Features {
             f16,
             cooperative,
@@ -292,6 +293,19 @@ impl DeviceProfile {
             _ => Ok(()),
         }
     }
+}
+
+/// The profile of an adapter that drivers call so. By their whole names: an H100 on PCIe, a 4090 of a laptop, an M3 Max are others.
+pub(super) fn like(adapter: &str) -> Option<DeviceProfile> {
+    let name = match adapter {
+        "NVIDIA H100 80GB HBM3" => "h100",
+        "NVIDIA H200" => "h200",
+        "NVIDIA GeForce RTX 4090" => "4090",
+        "Apple M3" => "m3",
+        "Intel(R) UHD Graphics 770 (ADL-S GT1)" => "igpu",
+        _ => return None,
+    };
+    DeviceProfile::named(name)
 }
 
 /// Bytes of the last cache of the first CPU, where the system says it as Linux does.

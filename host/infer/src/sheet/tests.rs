@@ -1,3 +1,4 @@
+use super::profile::like;
 use super::*;
 use crate::kernels::KernelVariant;
 use tidegate_weights::{Experts, Format, ModelConfig};
@@ -320,7 +321,8 @@ fn the_environment_chooses_no_kernels_of_a_device_that_is_not_here() {
     const VARIABLE: &str = "TIDEGATE_KERNELS";
     if std::env::var(VARIABLE).is_err() {
         for name in ["portable", "cuda"] {
-            let of = "sheet::tests::the_environment_chooses_no_kernels_of_a_device_that_is_not_here";
+            let of =
+                "sheet::tests::the_environment_chooses_no_kernels_of_a_device_that_is_not_here";
             let again = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", of])
                 .env(VARIABLE, name)
@@ -333,6 +335,20 @@ fn the_environment_chooses_no_kernels_of_a_device_that_is_not_here() {
     }
     let sheet = sheet(&model("125M", 1), &h100(), steps(1, 64));
     assert_eq!(sheet.kernels, "subgroup");
+}
+
+#[test]
+fn an_h200_is_a_device_of_its_own() {
+    let (device, before) = (DeviceProfile::named("h200").unwrap(), h100());
+    assert!(PROFILES.contains(&"h200") && device.name.contains("H200"));
+    assert!(device.bandwidth > 1.4 * before.bandwidth);
+    assert_eq!(
+        (device.multiprocessors, device.cache),
+        (before.multiprocessors, before.cache)
+    );
+    assert_eq!(like("NVIDIA H200"), Some(device));
+    assert_eq!(like("NVIDIA H100 80GB HBM3"), Some(before));
+    assert_eq!(like("NVIDIA H100 PCIe"), None);
 }
 
 #[test]

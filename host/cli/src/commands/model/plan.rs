@@ -34,7 +34,7 @@ const LONGEST_PROFILE: u64 = 64 << 10;
 pub(crate) struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// h100, 4090, m3, igpu, or a TOML file that describes a device. Default: the adapter at hand.
+    /// h100, h200, 4090, m3, igpu, or a TOML file that describes a device. Default: the adapter at hand.
     #[arg(long, value_name = "NAME|FILE")]
     device: Option<String>,
     /// Sequences that decode together.

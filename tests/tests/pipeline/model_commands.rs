@@ -395,6 +395,22 @@ fn what_a_plan_cannot_count_is_a_mistake_of_what_was_asked_for() {
         assert_eq!(code, Some(2), "{asked:?}: {said}");
         assert!(said.contains(what), "{asked:?}: {said}");
     }
+    // The same here, in the same words.
+    for (asked, what) in [
+        (
+            ["--context", "5000"],
+            "--context is 5000, must be between 1 and 4096",
+        ),
+        (
+            ["--kernels", "cooperative"],
+            "cooperative kernels cannot run",
+        ),
+    ] {
+        let here = [&["--adapter", "cpu", "--chunk", "1"][..], &asked].concat();
+        let (code, said, _) = plan(&workspace, &here);
+        assert_eq!(code, Some(2), "{asked:?}: {said}");
+        assert!(said.contains(what), "{asked:?}: {said}");
+    }
 }
 
 #[test]

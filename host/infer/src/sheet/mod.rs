@@ -173,6 +173,7 @@ impl CostSheet {
             together: paper.together,
             device,
             looked_at: LOOKED_AT,
+            most_workgroups: MOST_WORKGROUPS,
         };
         Ok(CostSheet {
             device: device.clone(),
@@ -186,31 +187,40 @@ impl CostSheet {
     /// What a model that is loaded costs on its device, beside the times that its dispatches take there.
     ///
     /// # Errors
-    /// The device failed.
+    /// A step has more workgroups than a sheet follows, which is found before any is measured, or the device failed.
     pub fn measured(
         decoder: &mut GpuDecoder,
         device: &DeviceProfile,
         steps: SheetOptions,
     ) -> Result<CostSheet, LoadError> {
+        CostSheet::measured_within(decoder, device, steps, MOST_WORKGROUPS)
+    }
+
+    fn measured_within(
+        decoder: &mut GpuDecoder,
+        device: &DeviceProfile,
+        steps: SheetOptions,
+        most_workgroups: u64,
+    ) -> Result<CostSheet, LoadError> {
         let failed = |error| LoadError::from_decode(error, 0);
         let loras = decoder.shape().loras;
         let [decode, prefill] = [steps.decode(loras), steps.prefill(loras)];
+        let passes = [decoder.passes(&decode), decoder.passes(&prefill)];
+        // Nobody waits for times whose sheet is refused then.
+        let sheet = Sheet::of(decoder, device, most_workgroups);
+        sheet.followed(&decode, &passes[0])?;
+        sheet.followed(&prefill, &passes[1])?;
         let times = [
             least_times(decoder, &decode).map_err(failed)?,
             least_times(decoder, &prefill).map_err(failed)?,
         ];
-        let sheet = Sheet {
-            plan: decoder.plan(),
-            together: decoder.together(),
-            device,
-            looked_at: LOOKED_AT,
-        };
+        let sheet = Sheet::of(decoder, device, most_workgroups);
         Ok(CostSheet {
             device: device.clone(),
             kernels: decoder.products().to_owned(),
             weights_bytes: decoder.memory_report().weights,
-            decode: sheet.step(&decode, &decoder.passes(&decode), &times[0])?,
-            prefill: sheet.step(&prefill, &decoder.passes(&prefill), &times[1])?,
+            decode: sheet.step(&decode, &passes[0], &times[0])?,
+            prefill: sheet.step(&prefill, &passes[1], &times[1])?,
         })
     }
 }
@@ -306,6 +316,8 @@ struct Sheet<'a> {
     device: &'a DeviceProfile,
     /// [`LOOKED_AT`]
     looked_at: u32,
+    /// [`MOST_WORKGROUPS`]
+    most_workgroups: u64,
 }
 
 /// What makes two dispatches alike, but for their buffers.
@@ -332,7 +344,44 @@ struct Running<'a> {
     touched: Traffic,
 }
 
-impl Sheet<'_> {
+impl<'a> Sheet<'a> {
+    /// Of a model that is loaded.
+    fn of(decoder: &'a GpuDecoder, device: &'a DeviceProfile, most_workgroups: u64) -> Sheet<'a> {
+        Sheet {
+            plan: decoder.plan(),
+            together: decoder.together(),
+            device,
+            looked_at: LOOKED_AT,
+            most_workgroups,
+        }
+    }
+
+    /// What runs in each pass of a step, if that is no more than a sheet follows.
+    fn followed(
+        &self,
+        sequences: &[StepSequence],
+        passes: &[Vec<Piece>],
+    ) -> Result<Vec<(Vec<Running<'a>>, Pass)>, LoadError> {
+        let mut facts = HashMap::new();
+        let mut running = Vec::new();
+        for pieces in passes {
+            let pass = self.pass_of(sequences, pieces);
+            running.push((self.running(&pass, &mut facts), pass.0));
+        }
+        let all = running.iter().flat_map(|(running, _)| running);
+        let looked_at = all.filter(|running| running.like.is_none());
+        let workgroups: u64 = looked_at.map(|of| product(of.workgroups)).sum();
+        if workgroups > self.most_workgroups {
+            return Err(LoadError::Option {
+                what: "the workgroups of a step that a sheet follows",
+                value: workgroups as usize,
+                least: 1,
+                most: self.most_workgroups as usize,
+            });
+        }
+        Ok(running)
+    }
+
     /// `times`: milliseconds of dispatches by their index in the plan, for each pass.
     fn step(
         &self,
@@ -340,25 +389,7 @@ impl Sheet<'_> {
         passes: &[Vec<Piece>],
         times: &[Vec<(usize, f64)>],
     ) -> Result<StepSheet, LoadError> {
-        let mut facts = HashMap::new();
-        let mut running = Vec::new();
-        for pieces in passes {
-            let pass = self.pass_of(sequences, pieces);
-            running.push((self.running(&pass, &mut facts), pass.0));
-        }
-        let looked_at = || {
-            let all = running.iter().flat_map(|(running, _)| running);
-            all.filter(|running| running.like.is_none())
-        };
-        let workgroups: u64 = looked_at().map(|of| product(of.workgroups)).sum();
-        if workgroups > MOST_WORKGROUPS {
-            return Err(LoadError::Option {
-                what: "the workgroups of a step that a sheet follows",
-                value: workgroups as usize,
-                least: 1,
-                most: MOST_WORKGROUPS as usize,
-            });
-        }
+        let mut running = self.followed(sequences, passes)?;
         for (running, pass) in &mut running {
             self.touch(running, pass);
         }
@@ -409,8 +440,8 @@ impl Sheet<'_> {
         &self,
         (pass, loads): &(Pass, Vec<ComputeCost>),
         facts: &mut HashMap<Kernel, KernelFacts>,
-    ) -> Vec<Running<'_>> {
-        let mut running: Vec<Running<'_>> = Vec::new();
+    ) -> Vec<Running<'a>> {
+        let mut running: Vec<Running<'a>> = Vec::new();
         let mut known: HashMap<(Option<Likeness>, Likeness), (u32, usize)> = HashMap::new();
         let mut before = None;
         for (index, (dispatch, load)) in self.plan.dispatches().iter().zip(loads).enumerate() {

@@ -1,5 +1,6 @@
 use super::profile::like;
 use super::*;
+use crate::device::{Adapter, DeviceOptions, Gpu};
 use crate::kernels::KernelVariant;
 use tidegate_weights::{Experts, Format, ModelConfig};
 
@@ -219,6 +220,7 @@ fn layers_that_are_not_looked_at_are_as_if_they_were() {
                     together: paper.together,
                     device: &device,
                     looked_at,
+                    most_workgroups: MOST_WORKGROUPS,
                 };
                 let steps = [steps.decode(0), steps.prefill(0)];
                 steps.map(|step| sheet.step(&step, &paper.passes(&step), &[]).unwrap())
@@ -379,6 +381,39 @@ fn what_would_take_too_long_to_follow_is_refused_with_the_limit() {
         error.contains("workgroups") && error.contains("4194304"),
         "{error}"
     );
+}
+
+/// A device that is lost would be found so by the first step that is measured.
+#[test]
+fn what_would_take_too_long_to_follow_is_refused_before_any_step_is_measured() {
+    let adapter = Adapter::choose(Some("cpu")).unwrap();
+    let gpu = Gpu::open(&adapter, DeviceOptions::default()).unwrap();
+    let mut config = ModelConfig::preset("125M").unwrap();
+    config.layers.truncate(1);
+    config.vocabulary = 64;
+    let checkpoint = Checkpoint::random(config, Format::Int8, 1);
+    let steps = SheetOptions {
+        batch: 1,
+        context: 32,
+        chunk: 16,
+    };
+    let options = DecoderOptions {
+        context: steps.context,
+        blocks: steps.blocks(),
+        max_rows: steps.rows(),
+        max_samples: steps.batch,
+        ..DecoderOptions::default()
+    };
+    let mut decoder = GpuDecoder::load(&gpu, &checkpoint, &options).unwrap();
+    gpu.lose();
+    let mut refused = |most| {
+        let sheet = CostSheet::measured_within(&mut decoder, &software(), steps, most);
+        sheet.unwrap_err().to_string()
+    };
+    let error = refused(1);
+    assert!(error.contains("workgroups of a step"), "{error}");
+    let error = refused(MOST_WORKGROUPS);
+    assert!(error.contains("lost"), "{error}");
 }
 
 #[test]

@@ -162,21 +162,27 @@ fn at_hand(
     checkpoint: &Checkpoint,
     options: &DecoderOptions,
     steps: SheetOptions,
-) -> anyhow::Result<CostSheet> {
+) -> Result<CostSheet, Failure> {
     if let Some(available) = available_memory(adapter.info()) {
-        let needed = MemoryReport::estimate(checkpoint, options)?.total();
-        ensure!(
-            needed <= available,
-            "the model needs {}, and {} of this machine's memory are available; --device shows what it would cost elsewhere \
-             without loading it",
-            size(needed),
-            size(available)
-        );
+        let needed = MemoryReport::estimate(checkpoint, options);
+        has_room(needed.map_err(failed)?.total(), available)?;
     }
     let gpu = Gpu::open(adapter, DeviceOptions::default())?;
     let device = DeviceProfile::at_hand(&gpu, measure_copy_bandwidth(&gpu)?);
-    let mut decoder = GpuDecoder::load(&gpu, checkpoint, options)?;
-    Ok(CostSheet::measured(&mut decoder, &device, steps)?)
+    let mut decoder = GpuDecoder::load(&gpu, checkpoint, options).map_err(failed)?;
+    CostSheet::measured(&mut decoder, &device, steps).map_err(failed)
+}
+
+/// Refuses what no memory is left for.
+fn has_room(needed: u64, available: u64) -> anyhow::Result<()> {
+    ensure!(
+        needed <= available,
+        "the model needs {}, and {} of this machine's memory are available; --device shows what it would cost elsewhere \
+         without loading it",
+        size(needed),
+        size(available)
+    );
+    Ok(())
 }
 
 fn as_text(arguments: &Arguments, checkpoint: &Checkpoint, sheet: &CostSheet) -> String {

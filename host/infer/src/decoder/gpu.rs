@@ -14,7 +14,6 @@ use self::steps::{BegunPass, Wanted};
 use super::fusion::Fusion;
 use super::loading::{DecoderLoading, DeviceStepBuffers};
 use super::lora::LoraSizes;
-use super::passes::{Piece, passes};
 use super::scratch::AttentionScratch;
 use super::sizes::{DecoderSizes, check_turns, decoder_config, tested, weight_bytes, widened};
 use super::{DecoderOptions, MemoryReport, StepWords};
@@ -25,7 +24,7 @@ use crate::kernels::{
 };
 use crate::load_error::LoadError;
 use crate::matrix::Arrived;
-use crate::program::{Plan, Program, submissions};
+use crate::program::{Plan, Program};
 use crate::sampling::Sampler;
 use crate::site::Site;
 
@@ -55,8 +54,8 @@ pub struct GpuDecoder {
     /// That of the step after it.
     after: Option<BegunPass>,
     /// Submissions and dispatches of the last step.
-    submissions: u32,
-    dispatches: u32,
+    pub(super) submissions: u32,
+    pub(super) dispatches: u32,
     /// Longest wait for a submission.
     pub(super) deadline: Duration,
     /// When the last step that was collected ran.
@@ -210,11 +209,6 @@ impl GpuDecoder {
         &self.program
     }
 
-    /// The passes of a step by the room that they need, however long they take.
-    pub(crate) fn passes(&self, step: &[StepSequence]) -> Vec<Vec<Piece>> {
-        self.scratch.passes(step, self.pass)
-    }
-
     /// The kernels of its products, by name.
     pub(crate) fn products(&self) -> &str {
         &self.products
@@ -251,10 +245,10 @@ impl GpuDecoder {
     #[doc(hidden)]
     pub fn planned(&mut self, step: &[StepSequence]) -> Vec<(u32, [u64; 2])> {
         let mut planned = Vec::new();
-        for pass in passes(step, self.pass_rows(step), self.pass[1]) {
+        for pass in self.passes(step) {
             let extent = self.words.fill(step, &pass, &mut Vec::new());
-            let loads = self.program.loads(extent, &self.words.row_contexts);
-            for range in submissions(&loads, extent.rows, &self.speed) {
+            let (ranges, loads) = self.submissions_of(extent);
+            for range in ranges {
                 let load: ComputeCost = loads[range].iter().copied().sum();
                 planned.push((extent.rows, [load.rows, load.attention]));
             }

@@ -68,7 +68,8 @@ pub struct CostSheet {
 pub struct StepSheet {
     /// Rows of the step.
     pub rows: u32,
-    /// Passes that it runs in: a decoder has room for so many rows of such a context at once.
+    /// Passes that it runs in: a decoder has room for so many rows of such a context at once, and at hand none of its dispatches may
+    /// hold up the device for long.
     pub passes: usize,
     /// Dispatches of all passes, each by itself.
     pub dispatches: Vec<DispatchSheet>,
@@ -184,7 +185,8 @@ impl CostSheet {
         })
     }
 
-    /// What a model that is loaded costs on its device, beside the times that its dispatches take there.
+    /// What a model that is loaded costs on its device, beside the times that its dispatches take there, in the passes and submissions
+    /// that its steps run in.
     ///
     /// # Errors
     /// A step has more workgroups than a sheet follows, which is found before any is measured, or the device failed.
@@ -211,8 +213,8 @@ impl CostSheet {
         sheet.followed(&decode, &passes[0])?;
         sheet.followed(&prefill, &passes[1])?;
         let times = [
-            least_times(decoder, &decode).map_err(failed)?,
-            least_times(decoder, &prefill).map_err(failed)?,
+            least_times(decoder, &decode, &passes[0]).map_err(failed)?,
+            least_times(decoder, &prefill, &passes[1]).map_err(failed)?,
         ];
         let sheet = Sheet::of(decoder, device, most_workgroups);
         Ok(CostSheet {
@@ -233,14 +235,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 fn least_times(
     decoder: &mut GpuDecoder,
     step: &[StepSequence],
+    passes: &[Vec<Piece>],
 ) -> Result<Vec<Vec<(usize, f64)>>, DecodeError> {
     let started = Instant::now();
-    let mut least = decoder.times(step)?;
+    let mut least = decoder.times(step, passes)?;
     for _ in 1..MOST_STEPS {
         if started.elapsed() > PATIENCE {
             break;
         }
-        let times = decoder.times(step)?;
+        let times = decoder.times(step, passes)?;
         let pairs = least.iter_mut().flatten().zip(times.iter().flatten());
         for ((_, least), (_, time)) in pairs {
             *least = least.min(*time);

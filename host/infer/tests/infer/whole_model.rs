@@ -281,6 +281,8 @@ fn sequences_that_share_the_blocks_of_a_prefix_read_what_each_would_write() {
 
 /// How often each kernel ran in a step.
 fn ran(decoder: &mut GpuDecoder, step: &[StepSequence], kernel: &str) -> u32 {
+    // In one pass, however busy the machine is.
+    decoder.pretend_pace(1e-15, Duration::from_millis(50));
     let profile = decoder.profile(step).unwrap();
     let of = profile.iter().find(|found| found.kernel == kernel);
     of.map_or(0, |found| found.dispatches)
@@ -697,8 +699,11 @@ fn profiles_name_the_kernels_of_a_step_and_how_often_they_ran() {
     for (gpu, variant) in exact_variants() {
         let mut decoder = load(gpu, &checkpoint, &options_on(gpu, variant));
         let step = [sequence(0, &tokens, &blocks(0, 5))];
+        // In one pass, however busy the machine is.
+        decoder.pretend_pace(1e-15, Duration::from_millis(50));
         logits(&mut decoder, &step);
         let dispatches = decoder.dispatches_last_step();
+        decoder.pretend_pace(1e-15, Duration::from_millis(50));
         let profile = decoder.profile(&step).unwrap();
         assert_eq!(
             profile.iter().map(|kernel| kernel.dispatches).sum::<u32>(),
@@ -716,6 +721,41 @@ fn profiles_name_the_kernels_of_a_step_and_how_often_they_ran() {
         assert_eq!(count("heads"), 3);
         assert_eq!(count("softcap"), 1);
         assert!(profile.is_sorted_by_key(|kernel| std::cmp::Reverse(kernel.time)));
+    }
+}
+
+/// A display and its watchdog wait no longer for a profile than for a step, and what runs in several passes is told whole.
+#[test]
+fn a_profile_is_of_all_passes_of_a_step_in_submissions_as_short_as_its_own() {
+    let checkpoint = random_model(full_config(), 13);
+    let tokens = Random(13).tokens(53, 33);
+    let step = [sequence(0, &tokens, &blocks(0, 33))];
+    let cap = Duration::from_millis(50);
+    for variant in PLAIN {
+        let mut decoder = load(gpu(), &checkpoint, &options_on(gpu(), variant));
+        decoder.pretend_pace(1e-15, cap);
+        let [(_, [of_rows, attention])] = decoder.planned(&step)[..] else {
+            panic!("one submission");
+        };
+        // Three caps of work, and then rows one by one.
+        let work = (of_rows + attention) as f64;
+        for (seconds, passes, least) in [(0.15 / work, 1, 3), (1.0, 33, 33 * 10)] {
+            decoder.pretend_pace(seconds, cap);
+            logits(&mut decoder, &step);
+            let dispatches = decoder.dispatches_last_step();
+            decoder.pretend_pace(seconds, cap);
+            let most = decoder.planned(&step).len();
+            let profile = decoder.profile(&step).unwrap();
+            let of = |kernel: &tidegate_infer::KernelTime| kernel.dispatches;
+            assert_eq!(profile.iter().map(of).sum::<u32>(), dispatches);
+            let embed = profile.iter().find(|kernel| kernel.kernel == "embed");
+            assert_eq!(embed.map(of), Some(passes), "{variant}");
+            if gpu().features().timestamps {
+                let submissions = decoder.submissions_last_step() as usize;
+                let within = (least..=most).contains(&submissions);
+                assert!(within, "{submissions} of {least} to {most}");
+            }
+        }
     }
 }
 

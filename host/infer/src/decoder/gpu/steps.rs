@@ -1,5 +1,6 @@
 //! The steps of a model on a device: cut to passes, begun, and collected.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use tidegate_contract::{
@@ -77,6 +78,23 @@ impl GpuDecoder {
         }
     }
 
+    /// The passes that a step runs in.
+    pub(crate) fn passes(&mut self, step: &[StepSequence]) -> Vec<Vec<Piece>> {
+        let rows = self.pass_rows(step);
+        passes(step, rows, self.pass[1])
+    }
+
+    /// The submissions of the pass that was filled in last, none of which takes longer than the device's display and its watchdog
+    /// wait, and what each dispatch comes to. Whatever runs a pass runs it so.
+    pub(in crate::decoder) fn submissions_of(
+        &self,
+        extent: Extent,
+    ) -> (Vec<Range<usize>>, Vec<ComputeCost>) {
+        let loads = self.program.loads(extent, &self.words.row_contexts);
+        let ranges = submissions(&loads, extent.rows, &self.speed);
+        (ranges, loads)
+    }
+
     /// Checks a step and runs it in passes that keep to the cap of a submission.
     fn run_capped(&mut self, step: &[StepSequence], wanted: Wanted<'_>) -> Result<(), DecodeError> {
         self.check(step)?;
@@ -85,7 +103,7 @@ impl GpuDecoder {
     }
 
     /// Whether a step can be run; those that were begun before are given up.
-    fn check(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
+    pub(in crate::decoder) fn check(&mut self, step: &[StepSequence]) -> Result<(), DecodeError> {
         (self.begun, self.after) = (None, None);
         self.is_of_use()?;
         self.shape.check(step)
@@ -104,8 +122,7 @@ impl GpuDecoder {
         step: &[StepSequence],
         fed: &[FedToken],
     ) -> Result<Option<BegunPass>, DecodeError> {
-        let rows = self.pass_rows(step);
-        let passes = passes(step, rows, self.pass[1]);
+        let passes = self.passes(step);
         let [pass] = passes.as_slice() else {
             return Ok(None);
         };
@@ -116,7 +133,7 @@ impl GpuDecoder {
     }
 
     /// Does a part of a step, and says what the device had against it.
-    fn told<T>(
+    pub(in crate::decoder) fn told<T>(
         &mut self,
         part: impl FnOnce(&mut GpuDecoder) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
@@ -214,8 +231,7 @@ impl GpuDecoder {
         if follows == Follows::Draw {
             self.sampler.prepare(samplings)?;
         }
-        let loads = self.program.loads(extent, &self.words.row_contexts);
-        let ranges = submissions(&loads, extent.rows, &self.speed);
+        let (ranges, loads) = self.submissions_of(extent);
         let (last, bytes) = (ranges.len() - 1, self.logit_bytes(extent));
         let mut submitted = Vec::with_capacity(ranges.len());
         let mut dispatches = 0;
@@ -326,7 +342,7 @@ impl GpuDecoder {
         Ok(())
     }
 
-    fn encoder(&self) -> wgpu::CommandEncoder {
+    pub(in crate::decoder) fn encoder(&self) -> wgpu::CommandEncoder {
         let descriptor = wgpu::CommandEncoderDescriptor::default();
         self.gpu.device.create_command_encoder(&descriptor)
     }

@@ -80,8 +80,8 @@ pub struct Ready {
 pub struct BenchReport {
     /// The adapter, in words.
     pub adapter: String,
-    /// The kernels for products.
-    pub kernels: &'static str,
+    /// The kernels for products that ran, by name.
+    pub kernels: String,
     /// Bytes of the weights on the device.
     pub weights_bytes: u64,
     /// Bytes of keys and values.
@@ -125,10 +125,12 @@ pub struct ContextReport {
     pub decode_submission_ms: BTreeMap<usize, f64>,
     /// Share of the copy bandwidth that decoding reads weights, keys and values with, by batch.
     pub bandwidth_share: BTreeMap<usize, f64>,
-    /// Device time of one chunk by kernel.
-    pub prefill_kernels: Vec<KernelReport>,
-    /// Device time of one decode step by batch and kernel.
+    /// Device time of one chunk by kernel, in all passes that it runs in; none where it could not be taken.
+    pub prefill_kernels: Option<Vec<KernelReport>>,
+    /// The same of one decode step by batch, of those that it could be taken of.
     pub decode_kernels: BTreeMap<usize, Vec<KernelReport>>,
+    /// Why times by kernel are missing, where some are.
+    pub kernels_missing: Option<String>,
 }
 
 /// Device time of one kernel in a step, by timestamps where the device has them.
@@ -214,7 +216,7 @@ pub fn bench(
     options: &BenchOptions,
 ) -> Result<BenchReport, BenchError> {
     let copy_bandwidth_bytes_per_s = measure_copy_bandwidth(gpu)?;
-    let workload = Workload::new(gpu, checkpoint, options)?;
+    let workload = Workload::new(gpu.largest_binding, checkpoint, options)?;
     let started = Instant::now();
     let mut decoder = GpuDecoder::load(gpu, checkpoint, &workload.options)?;
     let load_s = started.elapsed().as_secs_f64();
@@ -228,11 +230,15 @@ pub fn bench(
             options.patience,
         )?);
     }
+    // Last, so that a device that fails at these has been measured.
+    for context in &mut contexts {
+        workload.add_kernels(context, |step| kernels(&mut decoder, step));
+    }
     let memory = decoder.memory_report();
     let first = contexts.first();
     Ok(BenchReport {
         adapter: gpu.adapter().to_string(),
-        kernels: decoder.kernels().matmul.name(),
+        kernels: decoder.products().to_owned(),
         weights_bytes: memory.weights,
         kv_cache_bytes: memory.kv_cache,
         shared_blocks: workload.shared,
@@ -282,8 +288,9 @@ struct Workload {
 }
 
 impl Workload {
+    /// On a device that binds so many bytes at once.
     fn new(
-        gpu: &Gpu,
+        largest_binding: u64,
         checkpoint: &Checkpoint,
         asked: &BenchOptions,
     ) -> Result<Workload, BenchError> {
@@ -308,7 +315,7 @@ impl Workload {
         };
         let position = (config.kv_heads * asked.kv.head_bytes(config.head_dim)) as u64;
         let own = most * longest.div_ceil(BLOCK);
-        let shared = (own * BLOCK) as u64 * position > gpu.largest_binding;
+        let shared = (own * BLOCK) as u64 * position > largest_binding;
         let chunk = asked.chunk.max(1);
         let options = DecoderOptions {
             context: longest,
@@ -402,8 +409,9 @@ impl Workload {
             prefill_submission_ms: submission_ms(decoder, seconds),
             decode_submission_ms: BTreeMap::new(),
             bandwidth_share: BTreeMap::new(),
-            prefill_kernels: kernels(decoder, &prompt)?,
+            prefill_kernels: None,
             decode_kernels: BTreeMap::new(),
+            kernels_missing: None,
         };
         for &batch in &self.batches {
             let step = self.decode(batch, context);
@@ -423,11 +431,26 @@ impl Workload {
             report
                 .bandwidth_share
                 .insert(batch, read as f64 / seconds / bandwidth);
-            report
-                .decode_kernels
-                .insert(batch, kernels(decoder, &step)?);
         }
         Ok(report)
+    }
+
+    /// Adds times by kernel to what was measured at a context, by what takes those of a step. What fails here takes nothing away.
+    fn add_kernels(
+        &self,
+        report: &mut ContextReport,
+        mut kernels: impl FnMut(&[StepSequence]) -> Result<Vec<KernelReport>, DecodeError>,
+    ) {
+        let mut add = || -> Result<(), DecodeError> {
+            report.prefill_kernels = Some(kernels(&self.prefill(report.context))?);
+            for &batch in &self.batches {
+                let times = kernels(&self.decode(batch, report.context))?;
+                report.decode_kernels.insert(batch, times);
+            }
+            Ok(())
+        };
+        let failed = add().err();
+        report.kernels_missing = failed.map(|error| error.to_string());
     }
 }
 
@@ -528,6 +551,7 @@ fn kernels(
 mod tests {
     use super::*;
     use tidegate_contract::DecoderShape;
+    use tidegate_weights::{Format, ModelConfig};
 
     /// Notes what it is asked for; draws the number of the step and of the sequence.
     struct Notes {
@@ -595,6 +619,61 @@ mod tests {
         fn logits(&mut self, _: &[StepSequence], _: &mut Vec<f32>) -> Result<(), DecodeError> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_profile_that_fails_takes_no_rate_away_and_says_why() {
+        let options = BenchOptions {
+            contexts: vec![32],
+            ..BenchOptions::default()
+        };
+        let config = ModelConfig::preset("125M").unwrap();
+        let checkpoint = Checkpoint::random(config, Format::Int8, 1);
+        let workload = Workload::new(u64::MAX, &checkpoint, &options).unwrap();
+        let rates = BTreeMap::from([(1, 10.0), (8, 40.0), (32, 60.0)]);
+        let measured = ContextReport {
+            context: 32,
+            prefill_tokens_per_s: 100.0,
+            prefill_steps: 3,
+            decode_tokens_per_s: rates,
+            decode_steps: BTreeMap::new(),
+            decode_ahead: BTreeMap::new(),
+            prefill_submission_ms: 1.0,
+            decode_submission_ms: BTreeMap::new(),
+            bandwidth_share: BTreeMap::new(),
+            prefill_kernels: None,
+            decode_kernels: BTreeMap::new(),
+            kernels_missing: None,
+        };
+        let kernel = KernelReport {
+            kernel: "matmul",
+            ms: 1.0,
+            dispatches: 1,
+        };
+        let lost = || DecodeError::DeviceLost {
+            reason: "unplugged".to_owned(),
+        };
+        let mut whole = measured.clone();
+        workload.add_kernels(&mut whole, |_| Ok(vec![kernel.clone()]));
+        assert_eq!(whole.prefill_kernels, Some(vec![kernel.clone()]));
+        assert_eq!(whole.decode_kernels.len(), 3);
+        assert_eq!(whole.kernels_missing, None);
+        // After the chunk and one sequence.
+        let mut left = 2;
+        let mut some = measured.clone();
+        workload.add_kernels(&mut some, |_| {
+            left -= 1;
+            if left < 0 {
+                Err(lost())
+            } else {
+                Ok(vec![kernel.clone()])
+            }
+        });
+        assert_eq!(some.prefill_kernels, whole.prefill_kernels);
+        assert_eq!(some.decode_kernels.keys().collect::<Vec<_>>(), [&1]);
+        assert_eq!(some.decode_tokens_per_s, measured.decode_tokens_per_s);
+        let why = some.kernels_missing.unwrap();
+        assert!(why.contains("unplugged"), "{why}");
     }
 
     #[test]

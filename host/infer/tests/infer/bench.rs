@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_infer::KernelVariant;
 use tidegate_infer::bench::{BenchError, BenchOptions, bench, measure_ready};
 use tidegate_weights::{Checkpoint, Format};
 
@@ -37,11 +38,29 @@ fn every_rate_is_measured_at_each_context_the_model_has() {
                 .iter()
                 .any(|kernel| kernel.kernel == "matmul" && kernel.dispatches > 0)
         };
-        assert!(named(&of.prefill_kernels) && of.decode_kernels.values().all(|of| named(of)));
+        assert!(named(of.prefill_kernels.as_deref().unwrap()));
+        assert_eq!(of.decode_kernels.keys().collect::<Vec<_>>(), [&1, &3]);
+        assert!(of.decode_kernels.values().all(|of| named(of)));
+        assert_eq!(of.kernels_missing, None);
     }
     let first: &BTreeMap<usize, f64> = &report.contexts[0].decode_tokens_per_s;
     assert_eq!(&report.decode_tokens_per_s, first);
     assert!(!report.shared_blocks && report.copy_bandwidth_bytes_per_s > 0.0);
+}
+
+/// Integers alone have dots: of f32 another kernel runs, whatever was asked for.
+#[test]
+fn the_kernels_that_ran_are_named_and_not_those_that_were_asked_for() {
+    let mut options = options();
+    options.contexts = vec![20];
+    options.kernels = Some(KernelVariant::Dot);
+    let ran = |format| {
+        let checkpoint = Checkpoint::random(small_config(), format, 1);
+        bench(gpu(), &checkpoint, &options).unwrap().kernels
+    };
+    let [floats, integers] = [Format::F32, Format::Int8].map(ran);
+    assert!(!floats.contains("dot"), "{floats}");
+    assert!(integers.contains("dot"), "{integers}");
 }
 
 #[test]

@@ -244,7 +244,9 @@ fn as_text(
             "\nat {} positions\n  prefill      {:.1} tokens/s, in submissions of {:.0} ms\n",
             context.context, context.prefill_tokens_per_s, context.prefill_submission_ms
         );
-        text += &format!("               {}\n", kernels(&context.prefill_kernels));
+        let missing = context.kernels_missing.as_deref();
+        let prefill = context.prefill_kernels.as_deref();
+        text += &format!("               {}\n", kernels(prefill, missing));
         for (batch, rate) in &context.decode_tokens_per_s {
             let share = context.bandwidth_share.get(batch).copied().unwrap_or(0.0);
             let submission = context.decode_submission_ms.get(batch).copied();
@@ -253,25 +255,24 @@ fn as_text(
                 share * 100.0,
                 submission.unwrap_or(0.0)
             );
-            if let Some(times) = context.decode_kernels.get(batch) {
-                text += &format!("               {}\n", kernels(times));
-            }
+            let times = context.decode_kernels.get(batch).map(Vec::as_slice);
+            text += &format!("               {}\n", kernels(times, missing));
         }
     }
     text
 }
 
-/// The kernels that take most of a step.
-fn kernels(times: &[KernelReport]) -> String {
+/// The kernels that take most of a step, or why that is not known.
+fn kernels(times: Option<&[KernelReport]>, missing: Option<&str>) -> String {
+    let Some(times) = times else {
+        let why = missing.unwrap_or("not asked for");
+        return format!("no times by kernel: {why}");
+    };
     let mut times: Vec<&KernelReport> = times.iter().collect();
     times.sort_by(|a, b| b.ms.total_cmp(&a.ms));
     let shown = times.iter().take(SHOWN_KERNELS);
     let shown: Vec<String> = shown
         .map(|time| format!("{} {:.2} ms", time.kernel, time.ms))
         .collect();
-    if shown.is_empty() {
-        "no timestamps on this device".to_owned()
-    } else {
-        shown.join(", ")
-    }
+    shown.join(", ")
 }

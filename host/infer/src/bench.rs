@@ -64,6 +64,38 @@ impl Default for BenchOptions {
     }
 }
 
+impl BenchOptions {
+    /// What is loaded to measure a model: once to be ready, in a process of its own, and then for the rates, on a device that binds so
+    /// many bytes at once. Never both at a time.
+    ///
+    /// # Errors
+    /// The model is no decoder, or no context fits it.
+    pub fn loads(
+        &self,
+        checkpoint: &Checkpoint,
+        largest_binding: u64,
+    ) -> Result<[DecoderOptions; 2], BenchError> {
+        let workload = Workload::new(largest_binding, checkpoint, self)?;
+        Ok([self.to_be_ready(checkpoint), workload.options])
+    }
+
+    /// What the time to be ready is measured with.
+    fn to_be_ready(&self, checkpoint: &Checkpoint) -> DecoderOptions {
+        let limit = checkpoint.decoder().map_or(0, |config| config.context);
+        let context = 1024.min(limit);
+        DecoderOptions {
+            context,
+            blocks: 2 * context.div_ceil(BLOCK),
+            max_rows: self.chunk,
+            max_samples: self.chunk.min(32),
+            kv: self.kv,
+            kernels: self.kernels,
+            reproducible: self.reproducible,
+            ..DecoderOptions::default()
+        }
+    }
+}
+
 /// How long a model takes to be of use.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ready {
@@ -184,18 +216,7 @@ pub fn measure_ready(
     let started = Instant::now();
     let gpu = Gpu::open(adapter, DeviceOptions::default())?;
     let open_s = started.elapsed().as_secs_f64();
-    let limit = checkpoint.decoder().map_or(0, |config| config.context);
-    let context = 1024.min(limit);
-    let options = DecoderOptions {
-        context,
-        blocks: 2 * context.div_ceil(BLOCK),
-        max_rows: options.chunk,
-        max_samples: options.chunk.min(32),
-        kv: options.kv,
-        kernels: options.kernels,
-        reproducible: options.reproducible,
-        ..DecoderOptions::default()
-    };
+    let options = options.to_be_ready(checkpoint);
     let started = Instant::now();
     let mut decoder = GpuDecoder::load(&gpu, checkpoint, &options)?;
     let load_s = started.elapsed().as_secs_f64();

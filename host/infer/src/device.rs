@@ -173,6 +173,7 @@ impl Adapter {
             wgpu::DeviceType::Cpu => AdapterKind::Software,
             wgpu::DeviceType::Other => AdapterKind::Other,
         };
+        let limits = inner.limits();
         let driver = format!("{} {}", found.driver, found.driver_info)
             .trim()
             .to_owned();
@@ -183,7 +184,9 @@ impl Adapter {
             kind,
             backend: found.backend.to_str(),
             driver,
-            largest_binding: inner.limits().max_storage_buffer_binding_size,
+            largest_binding: limits
+                .max_storage_buffer_binding_size
+                .min(limits.max_buffer_size),
         };
         Adapter { inner, info }
     }

@@ -203,10 +203,7 @@ impl Gpu {
             .map_err(|error| error.to_string())?;
         let faults = Faults::default();
         faults.listen(&device);
-        let largest_binding = available
-            .max_storage_buffer_binding_size
-            .min(available.max_buffer_size)
-            .min(options.largest_binding);
+        let largest_binding = adapter.info().largest_binding.min(options.largest_binding);
         let open = Arc::new(Open {
             device,
             queue,

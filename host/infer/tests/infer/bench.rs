@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_infer::KernelVariant;
 use tidegate_infer::bench::{BenchError, BenchOptions, bench, measure_ready};
+use tidegate_infer::{KernelVariant, MemoryReport};
 use tidegate_weights::{Checkpoint, Format};
 
 use crate::support::{adapter, gpu, small_config};
@@ -91,4 +91,26 @@ fn nothing_to_measure_is_said_with_the_limit() {
 fn the_time_to_be_ready_has_its_parts() {
     let ready = measure_ready(adapter(), &model(), &options()).unwrap();
     assert!(ready.open_s > 0.0 && ready.load_s > 0.0 && ready.first_token_s > 0.0);
+}
+
+/// Who asks whether there is room for a measurement counts the very decoders that are loaded for it.
+#[test]
+fn what_is_loaded_is_known_before() {
+    let model = model();
+    for (options, binding) in [(options(), u64::MAX), (options(), 60 << 10)] {
+        let gpu = gpu().narrowed(binding);
+        let [ready, rates] = options.loads(&model, binding).unwrap();
+        assert_eq!((ready.context, ready.max_rows), (1024, 16));
+        // The longest context that the model has for the most sequences, and a chunk.
+        assert_eq!((rates.context, rates.max_rows), (40, 16));
+        let report = bench(&gpu, &model, &options).unwrap();
+        let needed = MemoryReport::estimate(&model, &rates).unwrap();
+        assert_eq!(report.kv_cache_bytes, needed.kv_cache);
+        assert_eq!(report.weights_bytes, needed.weights);
+    }
+    let mut long = options();
+    long.contexts = vec![512];
+    let [_, own] = long.loads(&model, u64::MAX).unwrap();
+    let [_, shared] = long.loads(&model, 60 << 10).unwrap();
+    assert_eq!((own.blocks, shared.blocks), (3 * 32, 32 + 3));
 }

@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use serde_json::{Value, json};
-use tidegate_contract::BLOCK;
 use tidegate_infer::bench::{
     BenchOptions, BenchReport, KernelReport, SHADER_CACHES, bench as measure, measure_ready,
 };
 use tidegate_infer::{
-    Adapter, AdapterKind, DecoderOptions, DeviceOptions, Gpu, KernelVariant, KvPrecision,
-    MemoryReport,
+    Adapter, AdapterKind, DeviceOptions, Gpu, KernelVariant, KvPrecision, MemoryReport,
 };
 use tidegate_weights::{Checkpoint, ModelConfig};
 
@@ -104,23 +102,13 @@ fn has_room(
     let Some(available) = available_memory(adapter.info()) else {
         return Ok(());
     };
-    let own = checkpoint.decoder().map_or(0, |config| config.context);
-    let context = options
-        .contexts
-        .iter()
-        .min()
-        .map_or(own, |least| *least.min(&own));
-    let least = DecoderOptions {
-        context,
-        blocks: context.div_ceil(BLOCK),
-        max_rows: options.chunk,
-        kv: options.kv,
-        ..DecoderOptions::default()
-    };
-    let needed = MemoryReport::estimate(checkpoint, &least)?.total();
+    let mut needed = 0;
+    for load in options.loads(checkpoint, adapter.info().largest_binding)? {
+        needed = needed.max(MemoryReport::estimate(checkpoint, &load)?.total());
+    }
     ensure!(
         needed <= available,
-        "the model needs {}, and {} of this machine's memory are available",
+        "the model needs {} for these contexts and batches, and {} of this machine's memory are available; lower --contexts or --batches",
         size(needed),
         size(available)
     );

@@ -1,7 +1,10 @@
 //! `tidegate model bench`.
 
+use std::ffi::OsString;
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -24,6 +27,11 @@ use crate::models::available_memory;
 
 /// Kernels that are named for people; the JSON has all of them.
 const SHOWN_KERNELS: usize = 5;
+
+/// How long the process that measures the time to ready may take: a large model that is encoded while it is loaded takes minutes.
+const LONGEST_TO_READY: Duration = Duration::from_secs(15 * 60);
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Measure how fast a model, or one with random weights, runs.
 #[derive(Args)]
@@ -137,14 +145,11 @@ fn readiness() -> anyhow::Result<Readiness> {
 
 fn ready_of_a_process(cache: &Path) -> anyhow::Result<Value> {
     let mut command = Command::new(std::env::current_exe()?);
-    command
-        .args(std::env::args_os().skip(1))
-        .arg("--ready")
-        .stdin(Stdio::null());
+    command.args(with_ready(std::env::args_os().skip(1)));
     for variable in SHADER_CACHES {
         command.env(variable, cache);
     }
-    let output = command.output().context("cannot start another process")?;
+    let output = output_within(&mut command, LONGEST_TO_READY)?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let said = said.trim().trim_start_matches("tidegate: ");
@@ -157,6 +162,70 @@ fn ready_of_a_process(cache: &Path) -> anyhow::Result<Value> {
     tell(format_args!("{said}"));
     serde_json::from_slice(&output.stdout)
         .context("the process that measures the time to ready said something else")
+}
+
+/// The arguments of this process for one that measures the time to ready. All behind a `--` would be a model.
+fn with_ready(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let end = arguments.iter().position(|argument| argument == "--");
+    arguments.insert(end.unwrap_or(arguments.len()), "--ready".into());
+    arguments
+}
+
+/// What a process says until it ends, which is ended if it takes longer than that.
+fn output_within(command: &mut Command, longest: Duration) -> anyhow::Result<Output> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start another process")?;
+    // Beside each other, so that it waits for neither to be read.
+    let [out, log] = [child.stdout.take().map(read), child.stderr.take().map(read)];
+    Ok(Output {
+        status: ended_within(&mut child, longest)?,
+        stdout: heard(out)?,
+        stderr: heard(log)?,
+    })
+}
+
+/// How a process ends; it is ended if it takes longer than that.
+fn ended_within(child: &mut Child, longest: Duration) -> anyhow::Result<ExitStatus> {
+    let until = Instant::now() + longest;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+            other => {
+                // It may have ended by itself since.
+                let _ = child.kill();
+                let _ = child.wait();
+                other.context("the process that measures the time to ready is lost")?;
+                bail!(
+                    "the process that measures the time to ready was not ready within {} s and was ended",
+                    longest.as_secs_f64()
+                );
+            }
+        }
+    }
+}
+
+type Reading = JoinHandle<io::Result<Vec<u8>>>;
+
+/// Reads to the end.
+fn read(mut from: impl Read + Send + 'static) -> Reading {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    })
+}
+
+/// What was read.
+fn heard(reading: Option<Reading>) -> anyhow::Result<Vec<u8>> {
+    let heard = reading.and_then(|reading| reading.join().ok());
+    let heard = heard.context("another process cannot be listened to")?;
+    heard.context("another process cannot be listened to")
 }
 
 /// In the other process: measures itself once and says what it found as JSON.
@@ -263,4 +332,45 @@ fn kernels(times: Option<&[KernelReport]>, missing: Option<&str>) -> String {
         .map(|time| format!("{} {:.2} ms", time.kernel, time.ms))
         .collect();
     shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_that_measures_itself_is_told_so_before_what_can_only_be_a_model() {
+        let with = |arguments: &[&str]| -> Vec<String> {
+            let arguments = with_ready(arguments.iter().map(OsString::from));
+            let words = arguments.into_iter().map(OsString::into_string);
+            words.collect::<Result<_, _>>().unwrap()
+        };
+        assert_eq!(
+            with(&["model", "bench", "folder", "--json"]),
+            ["model", "bench", "folder", "--json", "--ready"]
+        );
+        assert_eq!(
+            with(&["model", "bench", "--json", "--", "--folder"]),
+            ["model", "bench", "--json", "--ready", "--", "--folder"]
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_process_that_does_not_end_is_ended_and_one_that_says_much_is_heard() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let error = output_within(&mut shell("exec sleep 1000"), LOOK).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("not ready within 0.01 s"), "{error}");
+        // More than a pipe has room for, on both.
+        let script = "head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2; exit 3";
+        let output = output_within(&mut shell(script), LONGEST_TO_READY).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        let said = [&output.stdout, &output.stderr].map(Vec::len);
+        assert_eq!(said, [300_000, 200_000]);
+    }
 }

@@ -931,7 +931,11 @@ fn int8_that_is_rounded_or_scales_wrong_is_not_used() {
             "attention_scores",
             ("+ place % BLOCK / UNIT]", "]"),
         ),
-        (software, "attention_values", ("weight_0 *= scales;", "")),
+        (
+            software,
+            "attention_values",
+            ("select(weight_0 * scales,", "select(weight_0,"),
+        ),
         (portable, "attention", ("product *= scales_here.x;", "")),
         (portable, "attention", ("v_2 *= scales[at_2];", "")),
         (portable, "attention_tile", ("v *= scales[at + i];", "")),

@@ -6,12 +6,13 @@ use tidegate_control::config::{
     Pipeline, Stage, StageKind, check_labels,
 };
 use tidegate_grammar::{Compiler, Vocabulary};
+use tidegate_infer::LoadError;
 use tidegate_text::{PromptError, Tokenizer};
-use tidegate_weights::{EncoderHead, Pooling};
+use tidegate_weights::{Checkpoint, EncoderHead, Pooling};
 
 use super::open::open_lora;
 use super::pinned;
-use super::sizes::{KvRoom, kv_room};
+use super::sizes::{KvRoom, check_sizes, kv_room, most_step_tokens};
 use super::{ModelFile, Splits};
 use crate::exit::with_causes;
 
@@ -169,10 +170,19 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
                 draft.vocabulary(),
                 file.vocabulary()
             )),
-            Ok(_) => None,
+            Ok(draft) => {
+                let name = format!("the draft of model {:?}", model.name);
+                found.extend(too_many_step_tokens(
+                    pipeline,
+                    model,
+                    (&name, &draft.checkpoint),
+                ));
+                None
+            }
         };
         found.extend(mistake.map(|mistake| pipeline.mistake_of_model(model, mistake)));
     }
+    found.extend(size_mistake(pipeline, model, file));
     let holds = Holds::positions(context(model, file));
     let mut compiler = None;
     for (number, stage, kind) in asking(pipeline, index) {
@@ -256,6 +266,72 @@ pub(crate) fn mistakes(pipeline: &Pipeline, index: usize, file: &ModelFile) -> V
     }
     found.extend(pinned::mistakes(pipeline, index, file));
     found
+}
+
+/// What of the sizes that the file says keeps a model from being loaded on any device, or is more than it can have. Of a low-rank
+/// adapter that is said of its base, where that is asked too.
+fn size_mistake(pipeline: &Pipeline, model: &Model, file: &ModelFile) -> Option<Mistake> {
+    let base = model.lora.as_ref().map(|lora| lora.base);
+    if base.is_some_and(|base| asking(pipeline, base).next().is_some()) {
+        return None;
+    }
+    let name = format!("model {:?}", model.name);
+    let too_many = too_many_step_tokens(pipeline, model, (&name, &file.checkpoint));
+    if too_many.is_some() {
+        return too_many;
+    }
+    let (sequences, tokens) = (model.sequences, pipeline.engine.step_tokens);
+    if file.makes() == Makes::Text && sequences > tokens {
+        let what = format!(
+            "sequences = {sequences} is more than step-tokens = {tokens} of [engine]: each answer being made has a token in every step"
+        );
+        return Some(pipeline.mistake_of_sequences(model, what));
+    }
+    // A longer context than the model's own has been said.
+    let context = context(model, file).min(file.own_context());
+    let checked = check_sizes(model, pipeline.engine, &file.checkpoint, context);
+    let what = in_words_of_the_file(model, &checked.err()?);
+    Some(pipeline.mistake_of_model(model, what))
+}
+
+/// Why a model cannot be loaded for what the file says.
+fn in_words_of_the_file(model: &Model, error: &LoadError) -> String {
+    match error {
+        LoadError::Option {
+            what: "blocks",
+            value,
+            most,
+            ..
+        } => {
+            let keys = match model.kv_memory {
+                Some(_) => "kv-memory comes",
+                None => "sequences and context come",
+            };
+            format!(
+                "{keys} to {value} KV blocks of {BLOCK} positions, and there are at most {most}"
+            )
+        }
+        // The tokens of a step are enough for one text of whole length.
+        LoadError::Option {
+            what: "max_rows",
+            value,
+            most,
+            ..
+        } => format!("context = {value} is more than the {most} tokens that a text can have"),
+        error => error.to_string(),
+    }
+}
+
+/// Says so if a step is to have more tokens than this model, by its name, can have in one.
+fn too_many_step_tokens(
+    pipeline: &Pipeline,
+    model: &Model,
+    (name, checkpoint): (&str, &Checkpoint),
+) -> Option<Mistake> {
+    let (tokens, most) = (pipeline.engine.step_tokens, most_step_tokens(checkpoint));
+    let what =
+        || format!("step-tokens = {tokens} is more than the {most} that a step of {name} can have");
+    (tokens > most).then(|| pipeline.mistake_of_step_tokens(model, what()))
 }
 
 /// Most names of prompts that are listed.

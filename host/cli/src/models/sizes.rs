@@ -3,7 +3,7 @@
 use tidegate_contract::BLOCK;
 use tidegate_control::config::{Engine, KvPrecision, Model};
 use tidegate_infer::{DecoderOptions, EncoderOptions, KernelVariant, LoadError, MemoryReport};
-use tidegate_weights::Checkpoint;
+use tidegate_weights::{Architecture, Checkpoint};
 
 /// Rows of a step from which a token can be drawn, at least: guesses need several for a sequence.
 const LEAST_SAMPLES: usize = 64;
@@ -18,11 +18,13 @@ pub(crate) fn decoder_options(
     pinned: usize,
 ) -> Result<DecoderOptions, LoadError> {
     let max_rows = engine.step_tokens;
+    // None runs beyond those, as each has a row of every step: for none there is a cache.
+    let sequences = model.sequences.min(max_rows);
     let mut options = DecoderOptions {
         context,
-        blocks: model.sequences * context.div_ceil(BLOCK) + pinned,
+        blocks: sequences * context.div_ceil(BLOCK) + pinned,
         max_rows,
-        max_samples: model.sequences.max(LEAST_SAMPLES).min(max_rows),
+        max_samples: sequences.max(LEAST_SAMPLES).min(max_rows),
         kv: kv_precision(model),
         kernels: kernels(model),
         reproducible: model.reproducible,
@@ -79,6 +81,32 @@ fn kv_precision(model: &Model) -> tidegate_infer::KvPrecision {
 /// The kernels that a pipeline file names.
 pub(crate) fn kernels(model: &Model) -> Option<KernelVariant> {
     model.kernels.as_deref().and_then(KernelVariant::named)
+}
+
+/// Tokens of a step of this model at most, on any device.
+pub(crate) fn most_step_tokens(checkpoint: &Checkpoint) -> usize {
+    match checkpoint.architecture() {
+        Architecture::Decoder(config) => DecoderOptions::most_rows(config),
+        Architecture::Encoder(_) => EncoderOptions::MOST_ROWS,
+    }
+}
+
+/// Whether a model can be loaded for what the file says, on some device.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_sizes(
+    model: &Model,
+    engine: Engine,
+    checkpoint: &Checkpoint,
+    context: usize,
+) -> Result<(), LoadError> {
+    match checkpoint.architecture() {
+        Architecture::Decoder(config) => {
+            decoder_options(model, engine, checkpoint, context, 0)?.check(config)
+        }
+        Architecture::Encoder(config) => encoder_options(engine, context).check(config),
+    }
 }
 
 /// What an encoder is loaded with: at least one text of whole length goes into a call.

@@ -13,6 +13,8 @@ use super::text::Span;
 
 /// Positions of a sequence unless the file says otherwise, or the model has fewer. Another server's model has so many.
 pub const DEFAULT_CONTEXT: usize = 2048;
+/// Sequences of a model unless the file says otherwise, or a step has fewer tokens: each has one in every step.
+const DEFAULT_SEQUENCES: usize = 32;
 /// Most tokens of an answer unless the file says otherwise, or the model makes fewer.
 const MAX_TOKENS: usize = 256;
 
@@ -24,6 +26,13 @@ pub struct Engine {
     pub memory: Option<u64>,
     /// Most tokens of a step: decode rows and pieces of prompts together.
     pub step_tokens: usize,
+}
+
+impl Engine {
+    /// Sequences of a model of which the file does not say how many.
+    pub(super) fn usual_sequences(self) -> usize {
+        DEFAULT_SEQUENCES.min(self.step_tokens)
+    }
 }
 
 impl Default for Engine {
@@ -44,7 +53,7 @@ pub struct Model {
     pub path: PathBuf,
     /// What it runs on, at least one: a replica on each. One that stands there twice has two.
     pub adapters: Vec<AdapterChoice>,
-    /// Most sequences that run at once; an encoder has none.
+    /// Most sequences that run at once, of which each has a token in every step; an encoder has none.
     pub sequences: usize,
     /// Positions of a sequence; without it the smaller of the model's own and 2048.
     pub context: Option<usize>,
@@ -67,6 +76,8 @@ pub struct Model {
     /// If another server has it: that is asked, and nothing is loaded. Then only name, context and queue are of use here.
     pub remote: Option<Box<RemoteModel>>,
     pub(super) place: Span,
+    /// Where `sequences` is said, and by which key, if it is.
+    pub(super) sequences_typed: Option<(Span, String)>,
     /// Where each of `adapters` is named, and by which key, if it is.
     pub(super) adapters_typed: Vec<Option<(Span, String)>>,
 }

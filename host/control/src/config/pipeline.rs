@@ -66,6 +66,8 @@ pub struct Pipeline {
     pub telemetry: Telemetry,
     /// What may be run but is probably not meant.
     pub warnings: Vec<Mistake>,
+    /// Where `step-tokens` is said, and by which key, if it is.
+    pub(super) step_tokens_typed: Option<(Span, String)>,
     pub(super) text: std::sync::Arc<super::text::SourceText>,
 }
 
@@ -113,6 +115,22 @@ impl Pipeline {
         match model.adapters_typed.get(number) {
             Some(Some((place, key))) => self.mistake(place, key.clone(), what),
             _ => self.mistake_of_model(model, what),
+        }
+    }
+
+    /// Something that is wrong with the tokens of a step for a model, at the line that says how many; at the model's where none does.
+    pub fn mistake_of_step_tokens(&self, model: &Model, what: impl ToString) -> Mistake {
+        match &self.step_tokens_typed {
+            Some((place, key)) => self.mistake(place, key.clone(), what),
+            None => self.mistake_of_model(model, what),
+        }
+    }
+
+    /// Something that is wrong with how many sequences a model runs at once, at the line that says it.
+    pub fn mistake_of_sequences(&self, model: &Model, what: impl ToString) -> Mistake {
+        match &model.sequences_typed {
+            Some((place, key)) => self.mistake(place, key.clone(), what),
+            None => self.mistake_of_model(model, what),
         }
     }
 

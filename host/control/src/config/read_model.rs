@@ -4,11 +4,11 @@ use tidegate_contract::SUMS_BY_ROWS;
 use toml::de::DeValue;
 
 use super::findings::Typed;
-use super::models::{AdapterChoice, Engine, KvPrecision};
+use super::models::{AdapterChoice, KvPrecision};
 use super::read_remote_model::{LOCAL_KEYS, REMOTE_KEYS, Type, read_remote};
 use super::reader::{Table, Value};
 use super::text::Span;
-use super::typed::TypedModel;
+use super::typed::{TypedEngine, TypedModel};
 
 /// The kernels that can be asked for, as `TIDEGATE_KERNELS` names them.
 const KERNELS: [(&str, Option<&str>); 7] = [
@@ -21,16 +21,18 @@ const KERNELS: [(&str, Option<&str>); 7] = [
     ("dot", Some("dot")),
 ];
 
+/// Tokens of a step at most, of any model: what is read of it may be less ([`Pipeline::mistake_of_step_tokens`]).
+///
+/// [`Pipeline::mistake_of_step_tokens`]: super::pipeline::Pipeline::mistake_of_step_tokens
+const MOST_STEP_TOKENS: u64 = 16_384;
+
 /// Reads `[engine]`.
-pub(crate) fn read_engine(table: Table<'_>) -> Engine {
-    let usual = Engine::default();
-    let engine = Engine {
+pub(crate) fn read_engine(table: Table<'_>) -> TypedEngine {
+    let engine = TypedEngine {
         memory: table
             .size("memory", 1 << 20..=1 << 44)
             .map(|typed| typed.value as u64),
-        step_tokens: table
-            .count("step-tokens", 1..=65_536)
-            .map_or(usual.step_tokens, |typed| typed.value),
+        step_tokens: table.count("step-tokens", 1..=MOST_STEP_TOKENS),
     };
     table.finish();
     engine
@@ -118,9 +120,7 @@ pub(crate) fn read_model(name: Typed<String>, table: Table<'_>) -> TypedModel {
         name,
         path,
         adapters: read_adapters(&table),
-        sequences: table
-            .count("sequences", 1..=1024)
-            .map_or(32, |typed| typed.value),
+        sequences: table.count("sequences", 1..=1024),
         context,
         queue: table
             .count("queue", 1..=1_000_000)

@@ -12,7 +12,7 @@ use super::feeds::{
 use super::files::{Files, check_state, own_files, source_files};
 use super::findings::{Findings, Typed};
 use super::internal::{Origin, Written, check_ingest, check_internal, default_letters};
-use super::models::{AdapterChoice, LoraOf, Model};
+use super::models::{AdapterChoice, Engine, LoraOf, Model};
 use super::named::{check_adapter, check_file, check_file_of_machine, check_model};
 use super::names::Names;
 use super::nearest::nearest;
@@ -104,6 +104,11 @@ pub(crate) fn resolve(
         .iter()
         .map(|model| model.base.clone())
         .collect();
+    let engine = Engine {
+        memory: typed.engine.memory,
+        step_tokens: (typed.engine.step_tokens.as_ref())
+            .map_or(Engine::default().step_tokens, |typed| typed.value),
+    };
     let mut models: Vec<Model> = typed
         .models
         .into_iter()
@@ -126,7 +131,9 @@ pub(crate) fn resolve(
             adapters: (model.adapters.into_iter())
                 .map(|one| one.map_or(AdapterChoice::Any, |one| one.value))
                 .collect(),
-            sequences: model.sequences,
+            sequences: (model.sequences.as_ref())
+                .map_or(engine.usual_sequences(), |typed| typed.value),
+            sequences_typed: model.sequences.map(|typed| (typed.place, typed.key)),
             context: model.context,
             queue: model.queue,
             kv_memory: model.kv_memory,
@@ -285,7 +292,8 @@ pub(crate) fn resolve(
         summary,
         sources,
         operators: typed.operators,
-        engine: typed.engine,
+        engine,
+        step_tokens_typed: (typed.engine.step_tokens).map(|typed| (typed.place, typed.key)),
         models,
         stages,
         feeds,

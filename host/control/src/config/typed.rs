@@ -13,7 +13,7 @@ use super::gateway::{
     Endpoint, GatewayLimits, Ingest, Kept, KeySecret, Quota, Route, TokenAlgorithm,
 };
 use super::internal::NewTopic;
-use super::models::{AdapterChoice, BiasedToken, Engine, Into, KvPrecision, Order, Turn};
+use super::models::{AdapterChoice, BiasedToken, Into, KvPrecision, Order, Turn};
 use super::pipeline::{
     Breaker, Encoding, Format, Grant, Limits, Operators, PropertyPlaces, Start, Ungranted,
 };
@@ -33,7 +33,7 @@ pub(crate) struct TypedFile {
     pub(crate) summary: Option<Typed<String>>,
     pub(crate) sources: Vec<TypedSource>,
     pub(crate) operators: Operators,
-    pub(crate) engine: Engine,
+    pub(crate) engine: TypedEngine,
     pub(crate) models: Vec<TypedModel>,
     pub(crate) stages: Vec<TypedStage>,
     pub(crate) feeds: Vec<TypedFeed>,
@@ -45,6 +45,13 @@ pub(crate) struct TypedFile {
     pub(crate) watch: Option<SocketAddr>,
     pub(crate) gateway: Option<TypedGateway>,
     pub(crate) telemetry: Telemetry,
+}
+
+/// What the models of an adapter share.
+#[derive(Debug, Default)]
+pub(crate) struct TypedEngine {
+    pub(crate) memory: Option<u64>,
+    pub(crate) step_tokens: Option<Typed<usize>>,
 }
 
 /// Where the admin API listens.
@@ -156,7 +163,7 @@ pub(crate) struct TypedModel {
     pub(crate) path: Option<Typed<String>>,
     /// None where the file names none.
     pub(crate) adapters: Vec<Option<Typed<AdapterChoice>>>,
-    pub(crate) sequences: usize,
+    pub(crate) sequences: Option<Typed<usize>>,
     pub(crate) context: Option<usize>,
     pub(crate) queue: usize,
     pub(crate) kv_memory: Option<u64>,

@@ -70,8 +70,23 @@ impl DecoderOptions {
         }
     }
 
-    /// Whether every number is within its limits, for this model.
-    pub(super) fn check(&self, config: &ModelConfig) -> Result<(), LoadError> {
+    /// Rows that a step of this model can have at most, on any device.
+    ///
+    /// Tiles of four pairs of a row and an expert must fit the 65,535 workgroups of an axis, and of some experts one is not full.
+    #[must_use]
+    pub fn most_rows(config: &ModelConfig) -> usize {
+        let Some(experts) = &config.experts else {
+            return MOST_ROWS;
+        };
+        let pairs = 4 * 65_535usize.saturating_sub(experts.count);
+        MOST_ROWS.min(pairs / experts.chosen.max(1))
+    }
+
+    /// Whether every number is within its limits, for this model: what loading asks first, and can be asked without a device.
+    ///
+    /// # Errors
+    /// [`LoadError::Option`], with the first number that is not.
+    pub fn check(&self, config: &ModelConfig) -> Result<(), LoadError> {
         let experts = config.experts.as_ref();
         let of_experts = experts.map_or(1, |experts| experts.intermediate);
         let heads = (config.heads + 2 * config.kv_heads).saturating_mul(config.head_dim);
@@ -92,7 +107,7 @@ impl DecoderOptions {
             ),
             ("context", self.context, config.context),
             ("blocks", self.blocks, MOST_BLOCKS),
-            ("max_rows", self.max_rows, most_rows(config)),
+            ("max_rows", self.max_rows, DecoderOptions::most_rows(config)),
             ("max_samples", self.max_samples, self.max_rows),
         ] {
             if value == 0 || value > most {
@@ -111,14 +126,4 @@ impl DecoderOptions {
     pub(super) fn cached_positions(&self) -> usize {
         self.blocks * BLOCK
     }
-}
-
-/// Rows of a pass at most: tiles of four pairs of a row and an expert must fit the 65,535 workgroups of an axis, and of some experts
-/// one is not full.
-fn most_rows(config: &ModelConfig) -> usize {
-    let Some(experts) = &config.experts else {
-        return MOST_ROWS;
-    };
-    let pairs = 4 * 65_535usize.saturating_sub(experts.count);
-    MOST_ROWS.min(pairs / experts.chosen.max(1))
 }

@@ -8,9 +8,6 @@ use crate::kernels::{KernelVariant, TextHeads};
 use crate::load_error::LoadError;
 use crate::matrix::padded;
 
-/// Rows in a call at most: it is also an axis of a dispatch.
-const MOST_ROWS: usize = 16_384;
-
 /// Bytes that scores of attention may take, unless one text needs more: calls that need more run in several passes.
 const SCORES: usize = 64 << 20;
 
@@ -39,6 +36,39 @@ impl Default for EncoderOptions {
             reproducible: false,
             checked_shaders: false,
         }
+    }
+}
+
+impl EncoderOptions {
+    /// Rows in a call at most, on any device: it is also an axis of a dispatch.
+    pub const MOST_ROWS: usize = 16_384;
+
+    /// Whether every number is within its limits, for this model: what loading asks first, and can be asked without a device.
+    ///
+    /// # Errors
+    /// [`LoadError::Option`], with the first number that is not.
+    pub fn check(&self, config: &EncoderConfig) -> Result<(), LoadError> {
+        let (rows, most) = (self.max_rows, self.most_context(config));
+        let context = self.context.unwrap_or(most);
+        for (what, value, most) in [
+            ("max_rows", rows, EncoderOptions::MOST_ROWS),
+            ("context", context, most),
+        ] {
+            if value == 0 || value > most {
+                return Err(LoadError::Option {
+                    what,
+                    value,
+                    least: 1,
+                    most,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Most tokens that a text can have.
+    fn most_context(&self, config: &EncoderConfig) -> usize {
+        config.context.min(self.max_rows)
     }
 }
 
@@ -75,19 +105,9 @@ impl EncoderSizes {
         config: &EncoderConfig,
         options: &EncoderOptions,
     ) -> Result<EncoderSizes, LoadError> {
+        options.check(config)?;
         let rows = options.max_rows;
-        let most = config.context.min(rows);
-        let context = options.context.unwrap_or(most);
-        for (what, value, most) in [("max_rows", rows, MOST_ROWS), ("context", context, most)] {
-            if value == 0 || value > most {
-                return Err(LoadError::Option {
-                    what,
-                    value,
-                    least: 1,
-                    most,
-                });
-            }
-        }
+        let context = options.context.unwrap_or(options.most_context(config));
         let heads = TextHeads {
             queries: config.heads,
             keys: config.kv_heads,

@@ -90,11 +90,11 @@ fn place_in(blocks: vec2<u32>, part: Part, position: u32) -> u32 {
     return select(blocks.x, blocks.y, (read & BLOCK) != 0u) + read % BLOCK;
 }
 
-// What a tile leaves of one head after its scores: of each lane the sum of the weights, then those of the values, in quads of the head,
-// as many as workgroups of the values have in all.
+// What a tile leaves of one head after its scores: of each lane the sum of the weights, then those of the values, in quads of the head
+// that the values kernel takes by LEAST_QUADS, and more of them by twice as many.
 fn carried_of_head() -> u32 {
-    let own = 4u * FOURS;
-    return (1u + (params.stride4 + own - 1u) / own * own) * GROUP;
+    let most = 2u * LEAST_QUADS;
+    return (1u + select((params.stride4 + most - 1u) / most * most, LEAST_QUADS, params.stride4 <= LEAST_QUADS)) * GROUP;
 }
 
 // Scores of one head that there is scratch for in this step, and what is carried: what its rows may see, not all that a sequence may

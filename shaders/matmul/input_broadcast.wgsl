@@ -1,9 +1,9 @@
 // How the lanes of the software matmul come by the input: each loads a quad of the group, and tells the others. Needs subgroups of
 // 8 lanes or more. What lies beyond the width meets weights of zero: any quad of the row will do there.
 
-fn load_rows(g: u32, lane: u32, starts: ptr<function, array<u32, ROWS>>, own: ptr<function, array<vec4<f32>, ROWS>>) {
+fn load_rows(g: u32, lane: u32, last: u32, starts: ptr<function, array<u32, ROWS>>, own: ptr<function, array<vec4<f32>, ROWS>>) {
     for (var r = 0u; r < ROWS; r++) {
-        (*own)[r] = input4((*starts)[r] + min(g * 8u + lane, params.width4 - 1u));
+        (*own)[r] = input4((*starts)[r] + min(g * 8u + lane, last));
     }
 }
 

@@ -1,7 +1,7 @@
 // How the lanes of the software matmul come by the input where they cannot tell each other: each loads every quad. What lies beyond
 // the width meets weights of zero: any quad of the row will do there.
 
-fn load_rows(g: u32, lane: u32, starts: ptr<function, array<u32, ROWS>>, own: ptr<function, array<vec4<f32>, ROWS>>) {
+fn load_rows(g: u32, lane: u32, last: u32, starts: ptr<function, array<u32, ROWS>>, own: ptr<function, array<vec4<f32>, ROWS>>) {
 }
 
 fn spread_0(g: u32, starts: ptr<function, array<u32, ROWS>>, own: ptr<function, array<vec4<f32>, ROWS>>, x: ptr<function, array<vec4<f32>, ROWS>>) {

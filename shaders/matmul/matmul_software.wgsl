@@ -47,7 +47,9 @@ fn settle(
 @compute @workgroup_size(8)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let rows = end_row(id.y);
+    // In the loop these adapters would read them once for each lane.
     let width4 = params.width4;
+    let groups = params.groups;
     let first = first_row(id.y);
     if (ROUTED && first >= rows) {
         return;
@@ -62,15 +64,15 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(local_invocation_index) l
         sums[r] = vec4<f32>();
         part[r] = vec4<f32>();
     }
-    for (var g = 0u; g < params.groups; g++) {
-        var group = load_group(tile * params.groups + g, lane);
+    for (var g = 0u; g < groups; g++) {
+        var group = load_group(tile * groups + g, lane);
         var totals: array<f32, ROWS>;
         var x: array<vec4<f32>, ROWS>;
         var own: array<vec4<f32>, ROWS>;
         for (var r = 0u; r < ROWS; r++) {
             totals[r] = 0.0;
         }
-        load_rows(g, lane, &starts, &own);
+        load_rows(g, lane, width4 - 1u, &starts, &own);
         spread_0(g, &starts, &own, &x);
         multiply(0u, &group, &x, &part, &totals);
         spread_1(g, &starts, &own, &x);

@@ -426,7 +426,7 @@ const LOOP: &str = "for (var u = part; u < units; u += params.parts) {";
 const EIGHT: &str = "p < min(begin + EIGHT, min(params.parts - round, HELD)); p++";
 
 /// The same in `matmul_software.wgsl`.
-const SOFTWARE_LOOP: &str = "for (var g = 0u; g < params.groups; g++) {";
+const SOFTWARE_LOOP: &str = "for (var g = 0u; g < groups; g++) {";
 
 /// A kernel that sums backwards where it takes several rows at once, and forwards where it takes one: each sum is as good, but a
 /// row's bits depend on what is beside it.

@@ -34,7 +34,8 @@ const MOST_CHUNK: u32 = 16;
 /// Fours of quads of the values that a workgroup there sums up at least: a quad for each lane.
 const VALUE_FOURS: u32 = NARROW_LANES / 4;
 
-/// Queries of a workgroup of the scores at most that takes all four positions of a lane at once: of more its text is long to compile.
+/// Queries of a workgroup at most that takes all four positions of a lane at once, and twice as many quads of the values: of more its
+/// text takes long to compile.
 const FEW_QUERIES: u32 = 2;
 
 /// How software adapters read keys and values, four quads of a head at a time.
@@ -141,29 +142,17 @@ impl HeadCut {
         all
     }
 
-    /// Fours of quads that a workgroup of the values takes: as each reads every score, few take a head.
-    fn value_fours(self) -> u32 {
-        match self.wide {
+    /// Fours of quads that a workgroup of the values takes of so many queries.
+    fn value_fours(self, queries: u32) -> u32 {
+        match self.wide && queries <= FEW_QUERIES {
             true => 2 * VALUE_FOURS,
             false => VALUE_FOURS,
         }
     }
 
-    /// Quads that workgroups of the values have in all for a head of so many.
-    fn quads_of_values(self, stride4: u32) -> u32 {
-        stride4.next_multiple_of(4 * self.value_fours())
-    }
-
     /// Whether scores are capped.
     pub(crate) fn capped(self) -> bool {
         self.capped
-    }
-}
-
-impl Heads {
-    /// How software adapters take them.
-    fn cut(&self) -> HeadCut {
-        HeadCut::of(self.stride4(), self.kv, self.softcap.is_some())
     }
 }
 
@@ -200,7 +189,7 @@ fn software(
             broadcast,
             kv,
             reads: cut.reads,
-            fours: cut.value_fours(),
+            fours: cut.value_fours(unit * rows),
         },
     ]
 }
@@ -256,7 +245,6 @@ fn source(
     [unit, rows]: [u32; 2],
     kv: KvPrecision,
     reads: Reads,
-    fours: u32,
     constants: &[(&str, u32)],
     files: &[&str],
 ) -> String {
@@ -278,7 +266,7 @@ fn source(
         ("ROWS", rows),
         ("GROUP", GROUP),
         ("UNIT", reads.unit()),
-        ("FOURS", fours),
+        ("LEAST_QUADS", 4 * VALUE_FOURS),
         // What a tile is, and its rows by four.
         ("TILE_ENTRIES", 1 + MOST_QUERIES.div_ceil(4)),
         MOST_SINKS,
@@ -300,8 +288,7 @@ pub(super) fn scores_source(
         ("CHUNK", cut.chunk),
         ("SEVERAL", cut.several.into()),
     ];
-    let fours = cut.value_fours();
-    source([unit, rows], kv, cut.reads, fours, &constants, &[&text])
+    source([unit, rows], kv, cut.reads, &constants, &[&text])
 }
 
 /// The whole text of the values.
@@ -318,14 +305,8 @@ pub(super) fn values_source(
         shader!("attention/attention_lanes_direct.wgsl")
     };
     let text = values_text(unit * rows, fours);
-    source(
-        [unit, rows],
-        kv,
-        reads,
-        fours,
-        &[("CAPPED", 0)],
-        &[lanes, &text],
-    )
+    let constants = [("CAPPED", 0), ("FOURS", fours)];
+    source([unit, rows], kv, reads, &constants, &[lanes, &text])
 }
 
 /// Every kernel of so many query heads with keys and values so kept.
@@ -349,7 +330,12 @@ pub(super) fn in_use(unit: u32, kv: KvPrecision) -> Vec<AttentionKernel> {
 pub(super) fn scores_of_head(heads: &Heads, positions: usize) -> usize {
     let visible = (hanging_over(heads.window) as usize).min(positions);
     // After them what a tile leaves of each lane: the sum of its weights, and those of its values.
-    let carried = (1 + heads.cut().quads_of_values(heads.stride4()) as usize) * GROUP as usize;
+    let least = (4 * VALUE_FOURS) as usize;
+    let quads = match heads.stride4() as usize {
+        few if few <= least => least,
+        more => more.next_multiple_of(2 * least),
+    };
+    let carried = (1 + quads) * GROUP as usize;
     visible.next_multiple_of(GROUP as usize) + carried
 }
 
@@ -370,7 +356,7 @@ impl Builder<'_> {
         let traits = self.site.traits();
         let broadcast = traits.features.subgroup && traits.subgroup_lanes[0] >= NARROW_LANES;
         let unit = unit_of(heads.heads / heads.kv_heads);
-        let cut = heads.cut();
+        let cut = HeadCut::of(heads.stride4(), heads.kv, heads.softcap.is_some());
         let units = Axis::Heads(heads.heads / unit);
         let window = heads.window;
         let row = Area::Cells(u64::from(heads.heads * heads.stride4()) * 16);
@@ -433,11 +419,11 @@ impl Builder<'_> {
             parameters,
             output,
         ];
-        let own = 4 * cut.value_fours();
-        let elements = Axis::Elements(cut.quads_of_values(heads.stride4()) / own);
         for rows in rows_of(unit).rev() {
             let (of, _, share) = part(rows);
             let [_, values] = kernels(rows);
+            let own = 4 * cut.value_fours(unit * rows);
+            let elements = Axis::Elements(heads.stride4().div_ceil(own));
             let grid = [elements, units, Axis::Per { of, each: 1 }];
             let choice = SizedKernel::always(values, grid);
             let touches = [

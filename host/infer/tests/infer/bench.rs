@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_infer::bench::{BenchError, BenchOptions, bench, measure_ready};
 use tidegate_infer::{KernelVariant, MemoryReport};
-use tidegate_weights::{Checkpoint, Format};
+use tidegate_weights::{Checkpoint, Format, ModelConfig};
 
 use crate::support::{adapter, gpu, small_config};
 
@@ -54,8 +54,11 @@ fn the_kernels_that_ran_are_named_and_not_those_that_were_asked_for() {
     let mut options = options();
     options.contexts = vec![20];
     options.kernels = Some(KernelVariant::Dot);
+    let mut config = ModelConfig::preset("125M").unwrap();
+    config.layers.truncate(1);
+    config.vocabulary = 64;
     let ran = |format| {
-        let checkpoint = Checkpoint::random(small_config(), format, 1);
+        let checkpoint = Checkpoint::random(config.clone(), format, 1);
         bench(gpu(), &checkpoint, &options).unwrap().kernels
     };
     let [floats, integers] = [Format::F32, Format::Int8].map(ran);
@@ -97,20 +100,24 @@ fn the_time_to_be_ready_has_its_parts() {
 #[test]
 fn what_is_loaded_is_known_before() {
     let model = model();
-    for (options, binding) in [(options(), u64::MAX), (options(), 60 << 10)] {
+    let long = BenchOptions {
+        contexts: vec![512],
+        chunk: 2,
+        ..options()
+    };
+    // The longest context that the model has, for the most sequences: blocks of their own, and shared ones.
+    for (options, binding, context, blocks) in [
+        (options(), u64::MAX, 40, 3 * 3),
+        (long, 60 << 10, 512, 32 + 3),
+    ] {
         let gpu = gpu().narrowed(binding);
         let [ready, rates] = options.loads(&model, binding).unwrap();
-        assert_eq!((ready.context, ready.max_rows), (1024, 16));
-        // The longest context that the model has for the most sequences, and a chunk.
-        assert_eq!((rates.context, rates.max_rows), (40, 16));
+        assert_eq!((ready.context, ready.max_rows), (1024, options.chunk));
+        assert_eq!((rates.context, rates.blocks), (context, blocks));
+        assert_eq!(rates.max_rows, options.chunk.max(3));
         let report = bench(&gpu, &model, &options).unwrap();
         let needed = MemoryReport::estimate(&model, &rates).unwrap();
         assert_eq!(report.kv_cache_bytes, needed.kv_cache);
         assert_eq!(report.weights_bytes, needed.weights);
     }
-    let mut long = options();
-    long.contexts = vec![512];
-    let [_, own] = long.loads(&model, u64::MAX).unwrap();
-    let [_, shared] = long.loads(&model, 60 << 10).unwrap();
-    assert_eq!((own.blocks, shared.blocks), (3 * 32, 32 + 3));
 }

@@ -200,7 +200,7 @@ fn who_goes_before_the_first_token_is_asked_for_no_more() {
 #[test]
 fn who_goes_while_its_prompt_is_read_has_no_answer_made() {
     // A token a step: a long prompt takes many.
-    let served = served(8, 1);
+    let served = served(1, 1);
     let words = "the parcel has not come and nobody answers the telephone ".repeat(4);
     // The moment is looked for, and may be missed where the machine is busy: then it is tried again.
     let mut tries = 0;

@@ -8,7 +8,7 @@ fn head_of(place: u32, width: u32) -> u32 {
 }
 
 // Where the scales begin that a head has in the block of such a place.
-fn scales_of(place: u32, width: u32) -> u32 {
+fn scales_from(place: u32, width: u32) -> u32 {
     return head_of((place / BLOCK + 1u) * BLOCK, width) - SCALES;
 }
 
@@ -19,7 +19,7 @@ fn head_at(place: u32, head: u32) -> u32 {
 
 // Where the scales begin that a head has in the block of a place.
 fn scales_at(place: u32, head: u32) -> u32 {
-    return scales_of(head * all_places() + place, width_of_head());
+    return scales_from(head * all_places() + place, width_of_head());
 }
 
 // Where what is read at once lies, number `i` of a key head of a place.

@@ -2,5 +2,5 @@
 
 // That of a head at a place that is counted among those of all heads.
 fn scale_of(place: u32, width: u32) -> f32 {
-    return bitcast<f32>(words4(cached[scales_of(place, width) + place % BLOCK / UNIT])[place % UNIT]);
+    return bitcast<f32>(words4(cached[scales_from(place, width) + place % BLOCK / UNIT])[place % UNIT]);
 }

@@ -145,6 +145,22 @@ pub struct WrongNumbers {
 }
 
 impl LoadError {
+    /// Whether each of these, by what it is, is between 1 and what it can be at most.
+    pub(crate) fn check_within<const N: usize>(
+        options: [(&'static str, usize, usize); N],
+    ) -> Result<(), LoadError> {
+        let outside = |(_, value, most): &(&'static str, usize, usize)| *value == 0 || value > most;
+        match options.into_iter().find(outside) {
+            None => Ok(()),
+            Some((what, value, most)) => Err(LoadError::Option {
+                what,
+                value,
+                least: 1,
+                most,
+            }),
+        }
+    }
+
     /// What a failed wait means while `bytes` are being loaded.
     pub(crate) fn from_wait(error: WaitError, bytes: u64) -> LoadError {
         match error {

@@ -90,7 +90,7 @@ impl DecoderOptions {
         let experts = config.experts.as_ref();
         let of_experts = experts.map_or(1, |experts| experts.intermediate);
         let heads = (config.heads + 2 * config.kv_heads).saturating_mul(config.head_dim);
-        for (what, value, most) in [
+        LoadError::check_within([
             ("the model's vocabulary", config.vocabulary, MOST_TOKENS),
             ("the model's hidden width", config.hidden, MOST_WIDTH),
             (
@@ -109,17 +109,7 @@ impl DecoderOptions {
             ("blocks", self.blocks, MOST_BLOCKS),
             ("max_rows", self.max_rows, DecoderOptions::most_rows(config)),
             ("max_samples", self.max_samples, self.max_rows),
-        ] {
-            if value == 0 || value > most {
-                return Err(LoadError::Option {
-                    what,
-                    value,
-                    least: 1,
-                    most,
-                });
-            }
-        }
-        Ok(())
+        ])
     }
 
     /// Positions of all blocks.

@@ -50,20 +50,10 @@ impl EncoderOptions {
     pub fn check(&self, config: &EncoderConfig) -> Result<(), LoadError> {
         let (rows, most) = (self.max_rows, self.most_context(config));
         let context = self.context.unwrap_or(most);
-        for (what, value, most) in [
+        LoadError::check_within([
             ("max_rows", rows, EncoderOptions::MOST_ROWS),
             ("context", context, most),
-        ] {
-            if value == 0 || value > most {
-                return Err(LoadError::Option {
-                    what,
-                    value,
-                    least: 1,
-                    most,
-                });
-            }
-        }
-        Ok(())
+        ])
     }
 
     /// Most tokens that a text can have.

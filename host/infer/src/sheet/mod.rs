@@ -253,9 +253,20 @@ fn least_times(
 }
 
 impl SheetOptions {
-    /// Rows that a decoder needs for these steps.
+    /// What a decoder is loaded with for these steps, and else by default.
     #[must_use]
-    pub fn rows(self) -> usize {
+    pub fn decoder(self) -> DecoderOptions {
+        DecoderOptions {
+            context: self.context,
+            blocks: self.blocks(),
+            max_rows: self.rows(),
+            max_samples: self.batch,
+            ..DecoderOptions::default()
+        }
+    }
+
+    /// Rows that a decoder needs for these steps.
+    fn rows(self) -> usize {
         self.batch.max(self.chunk.min(self.context))
     }
 

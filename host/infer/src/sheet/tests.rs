@@ -16,13 +16,7 @@ fn h100() -> DeviceProfile {
 }
 
 fn sheet(checkpoint: &Checkpoint, device: &DeviceProfile, steps: SheetOptions) -> CostSheet {
-    let options = DecoderOptions {
-        context: steps.context,
-        blocks: steps.blocks(),
-        max_rows: steps.rows(),
-        max_samples: steps.batch,
-        ..DecoderOptions::default()
-    };
+    let options = steps.decoder();
     CostSheet::planned(checkpoint, device, &options, steps).unwrap()
 }
 
@@ -364,13 +358,7 @@ fn what_would_take_too_long_to_follow_is_refused_with_the_limit() {
         context: 131_072,
         chunk: 4096,
     };
-    let options = DecoderOptions {
-        context: steps.context,
-        blocks: steps.blocks(),
-        max_rows: steps.rows(),
-        max_samples: steps.batch,
-        ..DecoderOptions::default()
-    };
+    let options = steps.decoder();
     let device = DeviceProfile {
         largest_binding: 1 << 50,
         ..h100()
@@ -397,13 +385,7 @@ fn what_would_take_too_long_to_follow_is_refused_before_any_step_is_measured() {
         context: 32,
         chunk: 16,
     };
-    let options = DecoderOptions {
-        context: steps.context,
-        blocks: steps.blocks(),
-        max_rows: steps.rows(),
-        max_samples: steps.batch,
-        ..DecoderOptions::default()
-    };
+    let options = steps.decoder();
     let mut decoder = GpuDecoder::load(&gpu, &checkpoint, &options).unwrap();
     gpu.lose();
     let mut refused = |most| {
@@ -537,13 +519,9 @@ fn by(kernels: KernelVariant, format: Format, size: &str, batch: usize) -> CostS
         chunk: 256,
     };
     let options = DecoderOptions {
-        context: steps.context,
-        blocks: steps.blocks(),
-        max_rows: steps.rows(),
-        max_samples: steps.batch,
         kernels: Some(kernels),
         reproducible: true,
-        ..DecoderOptions::default()
+        ..steps.decoder()
     };
     let checkpoint = Checkpoint::random(config, format, 1);
     CostSheet::planned(&checkpoint, &h100(), &options, steps).unwrap()

@@ -267,13 +267,7 @@ fn the_cost_sheet_counts_adapters_as_far_as_they_change_a_step() {
         context: 32,
         chunk: 16,
     };
-    let options = DecoderOptions {
-        context: steps.context,
-        blocks: steps.blocks(),
-        max_rows: steps.rows(),
-        max_samples: steps.batch,
-        ..DecoderOptions::default()
-    };
+    let options = steps.decoder();
     let planned =
         |checkpoint: &Checkpoint| CostSheet::planned(checkpoint, &device, &options, steps).unwrap();
     let (with, without) = (planned(&checkpoint), planned(&base));

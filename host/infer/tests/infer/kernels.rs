@@ -425,6 +425,19 @@ fn a_head_in_int8_that_is_no_number_stays_none() {
     }
 }
 
+/// What attention makes of the rows of a step.
+fn attended(
+    lab: &Lab,
+    shape: HeadShape,
+    queries: &[f32],
+    cached: [&[f32]; 2],
+    step: &[StepSequence],
+) -> Vec<f32> {
+    let experiment = lab.attention(shape, queries, cached, step).unwrap();
+    lab.run(&experiment, 1).unwrap();
+    lab.output_of(&experiment, 0, shape.dim).unwrap()
+}
+
 fn check_attention(what: &str, lab: &Lab, shape: HeadShape) {
     let mut random = Random(shape.dim as u64);
     let mut table: Vec<u32> = (0..shape.blocks as u32).collect();
@@ -446,11 +459,7 @@ fn check_attention(what: &str, lab: &Lab, shape: HeadShape) {
     let queries = random.units(positions.len() * shape.heads * shape.dim);
     let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
     let (keys, values) = (random.units(count), random.units(count));
-    let experiment = lab
-        .attention(shape, &queries, [&keys, &values], &step)
-        .unwrap();
-    lab.run(&experiment, 1).unwrap();
-    let found = lab.output_of(&experiment, 0, shape.dim).unwrap();
+    let found = attended(lab, shape, &queries, [&keys, &values], &step);
     // What is kept of them is what counts.
     let [keys, values] = [&keys, &values].map(|cached| wide(&shape.rounded(cached)));
     let scale = 1.0 / (shape.dim as f64).sqrt();
@@ -494,11 +503,7 @@ fn a_row_is_attended_the_same_alone_and_among_its_neighbours() {
             let count = shape.blocks * BLOCK * shape.kv_heads * shape.dim;
             let (keys, values) = (random.units(count), random.units(count));
             let attend = |queries: &[f32], step: &[StepSequence]| {
-                let experiment = lab
-                    .attention(shape, queries, [&keys, &values], step)
-                    .unwrap();
-                lab.run(&experiment, 1).unwrap();
-                lab.output_of(&experiment, 0, shape.dim).unwrap()
+                attended(&lab, shape, queries, [&keys, &values], step)
             };
             let together = attend(&queries, &[sequence(90, 30, &table)]);
             for first in 0..30 {
@@ -564,12 +569,7 @@ fn a_row_is_attended_the_same_whether_keys_are_read_in_words_or_in_longs() {
             let count = shape.blocks * BLOCK * kv_heads * dim;
             let (keys, values) = (random.units(count), random.units(count));
             let step = [sequence(150, 9, &table), sequence(70, 1, &table)];
-            let attend = |lab: &Lab| {
-                let cached = [&keys[..], &values];
-                let experiment = lab.attention(shape, &queries, cached, &step).unwrap();
-                lab.run(&experiment, 1).unwrap();
-                lab.output_of(&experiment, 0, dim).unwrap()
-            };
+            let attend = |lab: &Lab| attended(lab, shape, &queries, [&keys, &values], &step);
             assert_same(&attend(&longs), &attend(&words), &format!("{shape:?}"));
         }
     }
@@ -599,10 +599,7 @@ fn a_value_in_int8_that_is_no_number_leaves_rows_that_do_not_see_it_as_they_are(
         let attend = |first: usize, rows: usize| {
             let queries = &queries[first * row..][..rows * row];
             let step = [sequence(37 + first, rows, &table)];
-            let experiment = lab.attention(shape, queries, [&keys, &values], &step);
-            let experiment = experiment.unwrap();
-            lab.run(&experiment, 1).unwrap();
-            lab.output_of(&experiment, 0, shape.dim).unwrap()
+            attended(&lab, shape, queries, [&keys, &values], &step)
         };
         let together = attend(0, ROWS);
         for (index, found) in together.chunks_exact(row).enumerate() {
@@ -643,10 +640,7 @@ fn infinite_values_are_the_same_to_a_row_alone_and_in_a_tile() {
         let attend = |first: usize, rows: usize| {
             let queries = &queries[first * row..][..rows * row];
             let step = [sequence(37 + first, rows, &table)];
-            let experiment = lab.attention(shape, queries, [&keys, &values], &step);
-            let experiment = experiment.unwrap();
-            lab.run(&experiment, 1).unwrap();
-            lab.output_of(&experiment, 0, shape.dim).unwrap()
+            attended(&lab, shape, queries, [&keys, &values], &step)
         };
         let together = attend(0, ROWS);
         for first in 0..ROWS {
@@ -692,10 +686,7 @@ fn rows_on_both_sides_of_8192_positions_are_the_same_in_one_step() {
                 .iter()
                 .map(|(first, rows)| sequence(*first, *rows, &table))
                 .collect();
-            let experiment = lab.attention(shape, queries, [&keys, &values], &step);
-            let experiment = experiment.unwrap();
-            lab.run(&experiment, 1).unwrap();
-            lab.output_of(&experiment, 0, shape.dim).unwrap()
+            attended(&lab, shape, queries, [&keys, &values], &step)
         };
         let together = attend(&queries, &pieces);
         let positions = pieces

@@ -16,13 +16,7 @@ const STEPS: SheetOptions = SheetOptions {
 };
 
 fn options(steps: SheetOptions) -> DecoderOptions {
-    DecoderOptions {
-        context: steps.context,
-        blocks: steps.blocks(),
-        max_rows: steps.rows(),
-        max_samples: steps.batch,
-        ..DecoderOptions::default()
-    }
+    steps.decoder()
 }
 
 /// What is planned for a device like this one, and what is measured on it.

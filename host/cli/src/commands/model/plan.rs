@@ -75,14 +75,10 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<(), Failure> {
         chunk: arguments.chunk,
     };
     let options = DecoderOptions {
-        context: steps.context,
-        blocks: steps.blocks(),
-        max_rows: steps.rows(),
-        max_samples: steps.batch,
         kernels: arguments.kernels.as_deref().and_then(KernelVariant::named),
         reproducible: arguments.reproducible,
         kv: arguments.kv_precision,
-        ..DecoderOptions::default()
+        ..steps.decoder()
     };
     let checkpoint;
     let sheet = match &arguments.device {

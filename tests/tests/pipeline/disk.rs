@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use tidegate_state::StateDirectory;
@@ -201,6 +201,30 @@ fn standard_output_is_not_sent_into_the_file_of_a_sink() {
     }
     workspace.run_pipeline();
     assert_eq!(workspace.read("out.jsonl"), b"1\n");
+}
+
+/// The kernel ends a process by a signal that writes beyond what its files may have, unless it is told not to.
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_not_grow_any_more_is_named_and_nothing_is_lost() {
+    let workspace = Workspace::new(PIPELINE);
+    let lines: String = (0..20_000).map(|line| format!("{line}\n")).collect();
+    workspace.write("in.jsonl", &lines);
+    let run = workspace.command(&["run", "--quiet", "pipeline.toml"]);
+    // Eight blocks of 512 bytes, or of 1024 where the shell counts so.
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""])
+        .arg(run.get_program())
+        .args(run.get_args())
+        .current_dir(workspace.path("."))
+        .stdin(Stdio::null());
+    let output = limited.output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{:?}: {text}", output.status);
+    assert!(text.contains("File too large"), "{text}");
+    workspace.run_pipeline();
+    assert!(workspace.read("out.jsonl") == lines.as_bytes());
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl PaperDecoder {
     }
 }
 
-/// A decoder with these kernels on a device with these traits. No weight is read.
+/// A decoder with these kernels on a device with these traits. No matrix of weights is read; norms and biases are.
 ///
 /// # Errors
 /// As `GpuDecoder::load`, for everything that can be known without a device.
